@@ -103,14 +103,14 @@ def test_each_class_at_each_site(calibrated, run):
     found = calibrated("--group-by", "site,class")
     assert found.plan.groups == ("north: sick", "north: well", "west: sick", "west: well")
     order = ["predict", "calibration.json", "west_new.csv"]
-    assert "has a threshold for each site: name the site with --site" in run(*order, code=2).err
+    assert "--site must be given: every site has its own threshold" in run(*order, code=2).err
     assert "got 'east'" in run(*order, "--site", "east", code=2).err
     run(*order, "--site", "west", "-o", "sets.csv")
     table = pl.read_csv("sets.csv")
     expected = found.predict_set(table.select("p_well", "p_sick"), site="west")
     assert (table.select("in_set_p_well", "in_set_p_sick").to_numpy() == expected).all()
     assert "west: well" in run("check", "calibration.json", "west.csv", "--site", "west", *CASES).out
-    assert "name the site with --site" in run("check", "calibration.json", "west.csv", *CASES, code=2).err
+    assert "--site must be given" in run("check", "calibration.json", "west.csv", *CASES, code=2).err
 
 
 def test_a_group_that_is_the_truth_is_noticed(desk, run):

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from fedconformal._extras import need
-from fedconformal._tables._table import Dialect, Table
+from fedconformal._tables._table import Dialect, Table, polars
 from fedconformal._text import count
 
 _BOMS = {  # that of UTF-32 begins as that of UTF-16 does
@@ -169,7 +168,6 @@ def check_unnamed(name: str, frame: Any, *, in_quotes: bool) -> None:
 
 def _frame(records: str, names: Sequence[str], separator: str) -> tuple[Any, Any]:
     """Return the cells, a row for each line, and which lines have too many; the cells of these are empty."""
-    polars = need("polars", extra="cli")
     *kept, beyond = heads = [f"c{i}" for i in range(len(names) + 1)]
     content = f"{separator.join(heads)}\n{records}".encode(errors="replace")
     frame = polars.read_csv(content, separator=separator, infer_schema=False, truncate_ragged_lines=True)

@@ -11,6 +11,8 @@ from fedconformal._extras import need
 from fedconformal._text import count, listed, warn
 from fedconformal._util import Bools, Floats
 
+polars: Any = need("polars", extra="cli")
+
 _WORDS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";", "point": "."}
 _SIGNED = "^\\s*[+\u2212-]?"  # some programs write the minus of typographers
 _DECIMALS = {
@@ -98,7 +100,7 @@ def row_number(row: int) -> str:
 
 def check_type(name: str, column: str, kind: Any) -> None:
     """Refuse a column that is neither numbers nor empty."""
-    if not (kind.is_numeric() and not kind.is_decimal()) and kind != _polars().Null:
+    if not (kind.is_numeric() and not kind.is_decimal()) and kind != polars.Null:
         raise ValueError(f"{name}: column {column!r} must hold numbers, got {kind}")
 
 
@@ -197,7 +199,7 @@ class Table:
 
     def _floats(self, series: Any, decimal: str, *, nan: bool) -> Floats:
         """Return a column as numbers, NaN where a cell is empty."""
-        if series.dtype == _polars().String:
+        if series.dtype == polars.String:
             texts, series = series, _as_floats(series, decimal)
             wrong = series.is_null() & texts.is_not_null() & (texts.str.strip_chars() != "")
             if wrong.any() and not nan:
@@ -209,14 +211,14 @@ class Table:
                     f"{signs if re.search('[0-9][.,][0-9]', cell) else ''}"
                 )
         check_type(self.name, series.name, series.dtype)
-        values: Floats = series.cast(_polars().Float64).fill_null(float("nan")).to_numpy().copy()
+        values: Floats = series.cast(polars.Float64).fill_null(float("nan")).to_numpy().copy()
         return values
 
     def _decimal(self, columns: Sequence[Any]) -> str:
         """Return the decimal sign of these columns: that of the cells that can be read in one way only."""
         signs, doubts = set(), []
         for series in columns:
-            if series.dtype == _polars().String:
+            if series.dtype == polars.String:
                 doubtful = series.str.contains(_AMBIGUOUS)
                 signs |= {
                     sign
@@ -258,7 +260,7 @@ class Table:
         ValueError
             If the column is missing, has an empty cell or holds something else.
         """
-        texts, polars = self.labels_or_none(column), _polars()
+        texts = self.labels_or_none(column)
         kind = self.frame[column].dtype
         if not (kind.is_numeric() or kind in (polars.String, polars.Categorical, polars.Enum)):
             raise ValueError(f"{self.name}: column {column!r} must hold text or whole numbers, got {kind}")
@@ -270,7 +272,7 @@ class Table:
     def labels_or_none(self, column: str) -> list[str | None]:
         """Return one column as text, None where a cell is empty; nothing else is refused."""
         self.check([column])
-        polars, series = _polars(), self.frame[column]
+        series = self.frame[column]
         if series.dtype.is_float():
             finite = [x if x is not None and np.isfinite(x) else None for x in series.to_list()]
             return [None if x is None else str(int(x) if x == int(x) else x) for x in finite]
@@ -285,7 +287,7 @@ class Table:
         return [series.name for series in self.frame if self._is_numeric(series)]
 
     def _is_numeric(self, series: Any) -> bool:
-        if series.dtype != _polars().String:
+        if series.dtype != polars.String:
             return bool(series.dtype.is_numeric())
         texts = series.filter(series.str.strip_chars() != "")
         signs = self.dialect.decimal or ".,"
@@ -297,8 +299,4 @@ def _as_floats(series: Any, decimal: str) -> Any:
     texts = series.str.strip_chars().str.replace("\u2212", "-", literal=True)
     if decimal == ",":  # a point then makes it no number
         texts = texts.str.replace(".", "x", literal=True).str.replace(",", ".", literal=True)
-    return texts.cast(_polars().Float64, strict=False)
-
-
-def _polars() -> Any:
-    return need("polars", extra="cli")
+    return texts.cast(polars.Float64, strict=False)

@@ -1,6 +1,6 @@
 """``fedconformal calibrate`` and ``verify``."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from fedconformal._text import count
 from fedconformal.cli import _files
 from fedconformal.cli._plan import coverage_columns, votes_needed
 from fedconformal.cli._show import number, paragraph, print_json, table, working
-from fedconformal.documents import Calibration, CalibrationPart, Plan, Refusal
+from fedconformal.documents import Calibration, CalibrationPart, Plan
 from fedconformal.protocol import AssumptionKind, assumption_sentences, everything_sentences
 
 _MOST_NAMES = 20
@@ -41,13 +41,26 @@ def calibrate(
 
 def _show(calibration: Calibration) -> None:
     """Show thresholds, what is guaranteed, who is missing, and what it rests on."""
-    if rows := [part for part in calibration.parts if part.design.levels[0].votes is not None]:
-        _show_thresholds(rows)
-    _show_sites(calibration)
-    _show_refused(calibration.refused)
-    for part in calibration.parts:
-        _show_refused(part.refused, f", group {part.design.group!r}")
-    for sentence in (*_infinite_sentences(calibration), *everything_sentences(calibration)):
+    table(
+        [
+            {
+                "group": part.design.group,
+                "level": f"{level:g}",
+                "threshold": number(part.thresholds[i]),
+                "votes\nneeded": votes_needed(part.design, i),
+                **coverage_columns(part.design, i),
+                "sites\nanswered": _answered(part) if part.design.group is not None else None,
+            }
+            for part in calibration.parts
+            for i, level in enumerate(part.design.confidence_levels)
+            if part.design.levels[0].votes is not None
+        ]
+    )
+    for sentence in (
+        *_site_sentences(calibration),
+        *_infinite_sentences(calibration),
+        *everything_sentences(calibration),
+    ):
         paragraph(sentence)
     titles = {
         AssumptionKind.CONDITION: "The promise holds if:",
@@ -61,44 +74,31 @@ def _show(calibration: Calibration) -> None:
             paragraph(sentence, mark="  - ")
 
 
-def _show_thresholds(parts: Sequence[CalibrationPart]) -> None:
-    """Show level, threshold, votes and coverage of each group, or of all cases."""
-    table(
-        [
-            {
-                "group": part.design.group,
-                "level": f"{level:g}",
-                "threshold": number(part.thresholds[i]),
-                "votes\nneeded": votes_needed(part.design, i),
-                **coverage_columns(part.design, i),
-                "sites\nanswered": _answered(part) if part.design.group is not None else None,
-            }
-            for part in parts
-            for i, level in enumerate(part.design.confidence_levels)
-        ]
-    )
-
-
 def _answered(part: CalibrationPart) -> str:
     return f"{part.design.n_sites} of {(part.design.n_sites or 0) + part.n_missing}"
 
 
-def _show_sites(calibration: Calibration) -> None:
-    """Show how many sites answered, and the names of those that did not or were not asked."""
+def _site_sentences(calibration: Calibration) -> Iterator[str]:
+    """Give the number of sites that answered, and name those that did not, were not asked or were refused."""
     answered = f"{count(calibration.n_answers, 'site')} answered"
-    if not calibration.plan.is_grouped:
+    if calibration.plan.is_grouped:
+        yield answered
+    else:
         missing = f": {_names(calibration.missing)}" if calibration.missing else ""
-        answered += f", {calibration.n_missing} missing{missing}"
-    paragraph(answered)
+        yield f"{answered}, {calibration.n_missing} missing{missing}"
     for part in calibration.parts if calibration.plan.is_grouped else ():
+        where = f"group {part.design.group!r}"
         if part.design.levels[0].votes is None:
-            answers = part.design.n_sites
-            paragraph(f"group {part.design.group!r}: too few answers ({answers}), the threshold is infinite")
+            yield f"{where}: too few answers ({part.design.n_sites}), the threshold is infinite"
         if part.missing:
-            paragraph(f"group {part.design.group!r}: missing: {_names(part.missing)}")
+            yield f"{where}: missing: {_names(part.missing)}"
     if calibration.not_asked:
-        sites = count(len(calibration.not_asked), "site")
-        paragraph(f"{sites} not asked: {_names(calibration.not_asked)}")
+        yield f"{count(len(calibration.not_asked), 'site')} not asked: {_names(calibration.not_asked)}"
+    for refusal in calibration.refused:
+        yield f"refused: {refusal.source}: {refusal.reason}"
+    for part in calibration.parts:
+        for refusal in part.refused:
+            yield f"refused: {refusal.source}, group {part.design.group!r}: {refusal.reason}"
 
 
 def _infinite_sentences(calibration: Calibration) -> Iterator[str]:
@@ -114,11 +114,6 @@ def _infinite_sentences(calibration: Calibration) -> Iterator[str]:
                     f"{where}The threshold at level {wanted} is infinite, because too many of the reported "
                     "values are infinite or above the last edge."
                 )
-
-
-def _show_refused(refused: Iterable[Refusal], where: str = "") -> None:
-    for refusal in refused:
-        paragraph(f"refused: {refusal.source}{where}: {refusal.reason}")
 
 
 def _names(names: Sequence[str]) -> str:

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,9 @@ from fedconformal._files import STANDARD
 from fedconformal._tables import Dialect, read_column
 from fedconformal._text import count
 from fedconformal.cli import _files
-from fedconformal.cli._report import check_label, check_site, column_of_labels, read_cases, select_group
+from fedconformal.cli._report import check_label, column_of_labels, read_cases, select_group
 from fedconformal.cli._show import number, paragraph, print_json, say, silence_output, table, working
-from fedconformal.documents import Calibration, Check, DocumentError, Plan, ReportPart
+from fedconformal.documents import Calibration, Check, Plan, ReportPart
 from fedconformal.monitoring import Assessment, Comparison, CoverageCheck, LocalCheck
 from fedconformal.planning import PROMISES
 
@@ -52,8 +51,7 @@ def check(
     _files.check_output(output, force=force)
     _check_options(site, confidence_level, private, ledger, dataset, output)
     published = _files.read(Calibration, calibration)
-    group = column_of_labels(published.plan, group, target, calibration)
-    check_site(published.plan, site, calibration)
+    group = column_of_labels(published.plan, group, calibration, target=target)
     account = None if ledger is None else _files.open_ledger(ledger)
     with working("reading and counting scores"):
         labels, values, columns = read_cases(
@@ -81,7 +79,7 @@ def check(
             as_json = json and output != STANDARD
             if columns:
                 result = monitoring.check(checked, values, by=columns, groups=labels, **options)
-                show_assessment(result, published.plan, as_json=as_json)
+                _show_assessment(result, published.plan, as_json=as_json)
             else:
                 checks = {
                     name: monitoring.check(groups[name], values[rows[name]], **options) for name in rows
@@ -147,18 +145,14 @@ def _rows_by_group(
     if labels is None:  # all cases are of one group
         is_known = label is not None or not calibration.plan.is_grouped
         return {label if is_known else grouping.group_of_site(site): slice(None)}
-    names = sorted(set(labels))
-    group_of = dict(zip(names, grouping.groups_of(names, site), strict=True))
-    rows: dict[str | None, list[int]] = {}
-    for i, name in enumerate(labels):
-        rows.setdefault(group_of[name], []).append(i)
-    rows.pop(None, None)
-    if label is not None:
-        rows = {group: own for group, own in rows.items() if group == label}
-    if not rows:
+    names, codes = np.unique(labels, return_inverse=True)
+    groups = np.array(grouping.groups_of(names.tolist(), site), dtype=object)[codes]
+    present = sorted(set(groups) - {None}) if label is None else [label]
+    rows: dict[str | None, Any] = {group: np.flatnonzero(groups == group) for group in present}
+    if not any(own.size for own in rows.values()):
         where = "any group of the calibration" if label is None else f"group {label!r}"
         raise ValueError(f"no case is in {where}")
-    return {group: rows[group] for group in sorted(rows, key=str)}
+    return rows
 
 
 def _show(checks: dict[str | None, LocalCheck], *, as_json: bool) -> None:
@@ -168,7 +162,7 @@ def _show(checks: dict[str | None, LocalCheck], *, as_json: bool) -> None:
             str(label): {
                 "site": result.site,
                 "n": result.n,
-                "levels": [coverage_fields(level) for level in result.levels],
+                "levels": [_coverage_fields(level) for level in result.levels],
                 "sentence": result.sentence(),
             }
             for label, result in checks.items()
@@ -181,7 +175,7 @@ def _show(checks: dict[str | None, LocalCheck], *, as_json: bool) -> None:
                 "group": label,
                 "level": f"{level.confidence_level!r}",
                 "threshold": "" if level.threshold is None else number(level.threshold),
-                **coverage_columns(level),
+                **_coverage_columns(level),
                 "p-value": f"{level.p_value:.3g}",
             }
             for label, result in checks.items()
@@ -300,23 +294,16 @@ def _compare_checks(
     calibration: Calibration, path: Path, files: list[Path], label: str | None, *, as_json: bool
 ) -> None:
     """Show which sites and groups of cases fall short."""
-    checks, problems = [], []
-    for file in _files.expand(files):
-        try:
-            checks.append(_files.read(Check, file))
-        except DocumentError as error:
-            problems.append(str(error))
+    checks = [_files.read(Check, file) for file in _files.expand(files)]
     by_label = calibration.plan.grouping.has_labels
     one_group = label is not None or (by_label and not any(check.groups for check in checks))
     checked = select_group(calibration, label, path) if one_group else calibration
-    if problems:
-        raise ValueError(f"nothing was assessed, {len(problems)} refused: {'; '.join(problems)}")
     with working("comparing"):
         result = monitoring.compare(checked, checks)
-    show_assessment(result, calibration.plan, as_json=as_json)
+    _show_assessment(result, calibration.plan, as_json=as_json)
 
 
-def show_assessment(result: Assessment, plan: Plan, *, as_json: bool) -> None:
+def _show_assessment(result: Assessment, plan: Plan, *, as_json: bool) -> None:
     """Show coverage by site and group, shortfalls, and which promises hold in spite of them."""
     if as_json:
         rows = [
@@ -324,7 +311,7 @@ def show_assessment(result: Assessment, plan: Plan, *, as_json: bool) -> None:
                 "site": row.site,
                 **({} if row.group is None else {"group": row.group}),
                 "epsilon": row.epsilon,
-                **coverage_fields(row.check),
+                **_coverage_fields(row.check),
                 "adjusted_p_value": row.adjusted_p_value,
                 "falls_short": row.falls_short,
             }
@@ -357,7 +344,7 @@ def _show_table(result: Assessment) -> None:
                 "group": (row.group or "all") if grouped else None,
                 "epsilon": (row.epsilon or "exact") if len(epsilons) > 1 else None,
                 "level": repr(row.check.confidence_level) if len(levels) > 1 else None,
-                **coverage_columns(row.check, at_once=grouped),
+                **_coverage_columns(row.check, at_once=grouped),
                 "p-value": None if grouped else f"{row.check.p_value:.3g}",
                 "adjusted p": f"{row.adjusted_p_value:.3g}",
                 "short": "YES" if row.falls_short else "",
@@ -367,7 +354,7 @@ def _show_table(result: Assessment) -> None:
     )
 
 
-def coverage_columns(check: CoverageCheck, *, at_once: bool = False) -> dict[str, str]:
+def _coverage_columns(check: CoverageCheck, *, at_once: bool = False) -> dict[str, str]:
     """Format how many cases are covered, the share, and the interval around it; shorter for many rows."""
     digits, (low, high) = 3 if at_once else 4, check.interval
     return {
@@ -377,15 +364,6 @@ def coverage_columns(check: CoverageCheck, *, at_once: bool = False) -> dict[str
     }
 
 
-def coverage_fields(check: CoverageCheck) -> dict[str, Any]:
-    """Return everything by name, as JSON can hold it."""
-    return {
-        "confidence_level": check.confidence_level,
-        "threshold": "Infinity" if check.threshold == inf else check.threshold,
-        "n": check.n,
-        "covered": check.covered,
-        "coverage": check.coverage,
-        "interval": list(check.interval),
-        "confidence": check.confidence,
-        "p_value": check.p_value,
-    }
+def _coverage_fields(check: CoverageCheck) -> dict[str, Any]:
+    """Return everything by name."""
+    return {**vars(check), "coverage": check.coverage}

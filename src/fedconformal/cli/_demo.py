@@ -7,7 +7,6 @@ import tempfile
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -29,13 +28,6 @@ What to open next:
        the same on the command line"""
 
 
-class _Hospitals(NamedTuple):
-    """Scores by site, and the errors of the predictions for test patients."""
-
-    scores: dict[str, Floats]
-    errors: Floats
-
-
 def demo(*, directory: Path | None = None) -> None:
     """Run every step on embedded data."""
     folder = (directory or Path(tempfile.mkdtemp(prefix="fedconformal-demo-"))).resolve()
@@ -43,14 +35,14 @@ def demo(*, directory: Path | None = None) -> None:
     if sys.stdout.isatty():
         os.environ["COLUMNS"] = str(width() - 5)  # what the commands print is indented
     print("Diabetes progression (442 patients, embedded in scikit-learn), ridge regression, 12 hospitals.\n")
-    hospitals = _prepare(folder)
+    scores, errors = _prepare(folder)
     print("The files stay, and every command below can be copied and run again there:")
     print(f"   $ cd {shlex.quote(str(folder))}\n")
     with chdir(folder):
         print("1. The coordinator makes a plan.")
         _run("plan --points sizes.csv --confidence-level 0.9 --score absolute -o plan.json --force")
         print("2. Each hospital answers with one number.")
-        for i, name in enumerate(hospitals.scores):
+        for i, name in enumerate(scores):
             answer = f"report plan.json {name}/scores.csv --site {name} -o reports/{name}.json --force --yes"
             _run(answer, show=i == 0)
         Path("reports", f"{_MISSING}.json").unlink()
@@ -60,12 +52,12 @@ def demo(*, directory: Path | None = None) -> None:
         _run("predict calibration.json predictions.csv -o intervals.csv --column prediction --force")
         _run("verify calibration.json --reports reports")
         _run("certificate calibration.json -o certificate.html --force")
-        _compare(hospitals)
+        _compare(scores, errors)
     print(_ENDING.format(certificate=(folder / "certificate.html").as_uri()))
 
 
-def _prepare(directory: Path) -> _Hospitals:
-    """Write the scores of twelve sites, and predictions for test patients."""
+def _prepare(directory: Path) -> tuple[dict[str, Floats], Floats]:
+    """Write and return the scores of twelve sites; return errors of the predictions for test patients."""
     data = need("sklearn.datasets", extra="sklearn").load_diabetes()
     model_type = need("sklearn.linear_model", extra="sklearn").RidgeCV
     rng = np.random.default_rng(2023)
@@ -84,7 +76,7 @@ def _prepare(directory: Path) -> _Hospitals:
     sizes = [f"{name},{values.size}" for name, values in scores.items()]
     (directory / "sizes.csv").write_text("\n".join(["site,n", *sizes, ""]))
     np.savetxt(directory / "predictions.csv", predictions[test], header="prediction", comments="")
-    return _Hospitals(scores, residuals[test])
+    return scores, residuals[test]
 
 
 def _run(command: str, *, show: bool = True) -> None:
@@ -102,23 +94,22 @@ def _run(command: str, *, show: bool = True) -> None:
         print("\n".join("     " + line for line in printed.strip("\n").splitlines()) + "\n")
 
 
-def _compare(hospitals: _Hospitals) -> None:
+def _compare(scores: dict[str, Floats], errors: Floats) -> None:
     """Compare the threshold with those of other methods."""
-    answered = {name: scores for name, scores in hospitals.scores.items() if name != _MISSING}
+    answered = {name: values for name, values in scores.items() if name != _MISSING}
     stable = Calibration.read("calibration.json")
     three = protocol.conformalize(answered, confidence_level=_LEVEL, numbers=3)
     marginal = protocol.conformalize(answered, confidence_level=_LEVEL, criterion="marginal")
-    scores, wanted = list(answered.values()), f"{_LEVEL:.3f}"
-    pooled, largest = np.concatenate(scores), max(scores, key=len)
+    held, wanted = list(answered.values()), f"{_LEVEL:.3f}"
+    pooled, largest = np.concatenate(held), max(held, key=len)
     methods: list[tuple[str, float, str]] = [
         ("FedCP-QQ, stable (the default)", stable.threshold, f"{stable.law.mean():.3f}"),
         ("FedCP-QQ, stable, three numbers", three.threshold, f"{three.law.mean():.3f}"),
         ("FedCP-QQ, marginal (the paper's)", marginal.threshold, f"{marginal.law.mean():.3f}"),
         ("centralised: all scores pooled", baselines.centralized(pooled, _LEVEL), wanted),
         (f"largest site alone (n = {largest.size})", baselines.centralized(largest, _LEVEL), wanted),
-        ("FedCP-Avg: mean of the quantiles", baselines.average(scores, _LEVEL), "none"),
+        ("FedCP-Avg: mean of the quantiles", baselines.average(held, _LEVEL), "none"),
     ]
-    errors = hospitals.errors
     table(
         [
             {

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fedconformal._files import STANDARD
-from fedconformal._tables import SUFFIXES, Dialect, Table, read_column, read_table
+from fedconformal._util import Floats
 from fedconformal.cli._files import model_of
 from fedconformal.documents import LARGEST_N, Facts
 from fedconformal.planning import CRITERIA
@@ -20,7 +19,7 @@ T = TypeVar("T")
 Sizes = int | list[int] | dict[str, int] | None
 
 _TABLES = (".csv", ".tsv", ".xlsx", ".parquet")
-_DIALECT = Dialect(has_options=False)
+_COLUMNS = (*_TABLES, ".txt", ".npy")
 _BOUNDED = ":bounded"
 _BINS_FORMS = "uniform:LOW:HIGH:COUNT, log:LOW:HIGH:COUNT, edges:FILE, edges:0.1,0.2,0.5 or from:FILE"
 _TERMS: dict[str, Callable[[str], Any]] = {
@@ -136,9 +135,9 @@ def _bins(option: str, text: str) -> Bins:
     makers = {"uniform": Bins.uniform, "log": Bins.log}
     try:
         if kind == "from" and not bounded:
-            return Bins.from_reference(read_column(Path(rest), dialect=_DIALECT))
-        if kind == "edges" and (Path(rest) == STANDARD or Path(rest).suffix.lower() in SUFFIXES):
-            return Bins(tuple(read_column(Path(rest), dialect=_DIALECT).tolist()), bounded)
+            return Bins.from_reference(_column(rest))
+        if kind == "edges" and (rest == "-" or rest.lower().endswith(_COLUMNS)):
+            return Bins(tuple(_column(rest).tolist()), bounded)
         if kind == "edges":
             return Bins(tuple(float(edge) for edge in rest.split(",")), bounded)
         if kind in makers and rest.count(":") == 2:
@@ -147,6 +146,12 @@ def _bins(option: str, text: str) -> Bins:
         raise ValueError(f"must be {_BINS_FORMS}; :bounded goes behind all but from:FILE")
     except ValueError as error:
         raise ValueError(f"{option} {text!r}: {error}") from None
+
+
+def _column(path: str) -> Floats:
+    from fedconformal._tables import Dialect, read_column  # polars is not needed for most plans
+
+    return read_column(Path(path), dialect=Dialect(has_options=False))
 
 
 # -- sites and sizes ---------------------------------------------------------------------------------------
@@ -164,30 +169,23 @@ def sites(text: str | None) -> int | list[str] | None:
 def sizes(points: str | None, groups: Sequence[str], group_by: str | None) -> dict[str, Any]:
     """Return the sizes for `plan`: ``n_points`` or ``groups``, and ``group_by``."""
     made_of = [] if group_by is None else [name.strip() for name in group_by.split(",")]
-    options = _sizes(points, groups)
-    if "class" in made_of and "groups" not in options:
-        raise ValueError(
-            "--group-by class needs the classes: --group CLASS:SIZES, or --points with columns group, site, n"
-        )
-    if "groups" in options and "class" not in made_of and "label" not in made_of:
-        made_of.append("label")
-    return {**options, "group_by": made_of or None}
-
-
-def _sizes(points: str | None, groups: Sequence[str]) -> dict[str, Any]:
-    file = _file(points)
-    table = None if file is None else read_table(file, dialect=_DIALECT)
-    named = [_group(text) for text in groups]
+    table, named = _table(points), [_group(text) for text in groups]
     if table is not None and "group" in table.columns:
-        return {"groups": by_name("--points and --group", [*_groups_in(table), *named], "group")}
-    if not groups:
-        return {"n_points": _points("--points", points) if table is None else _points_in(table)}
-    if points is not None:
+        named = [*_groups_in(table), *named]
+    elif groups and points is not None:
         raise ValueError(
             f"--points must be a table with columns group, site and n beside --group, got {points!r}; the "
             "sizes of one group are given as in --group young:A=120,B=40"
         )
-    return {"groups": by_name("--group", named, "group")}
+    if named:
+        made_of += [] if {"class", "label"} & set(made_of) else ["label"]
+        return {"groups": by_name("--points and --group", named, "group"), "group_by": made_of}
+    if "class" in made_of:
+        raise ValueError(
+            "--group-by class needs the classes: --group CLASS:SIZES, or --points with columns group, site, n"
+        )
+    n_points = _points("--points", points) if table is None else _points_in(table)
+    return {"n_points": n_points, "group_by": made_of or None}
 
 
 def _group(text: str) -> tuple[str, Sizes]:
@@ -204,9 +202,8 @@ def _points(option: str, text: str | None) -> Sizes:
     """Read one size, a list of them, sizes by name, or a table with columns site and n."""
     if text is None:
         return None
-    file = _file(text)
-    if file is not None:
-        return _points_in(read_table(file, dialect=_DIALECT))
+    if (table := _table(text)) is not None:
+        return _points_in(table)
     parts = [part.strip() for part in text.split(",")]
     if all("=" in part for part in parts):
         pairs = [part.rsplit("=", 1) for part in parts]
@@ -228,15 +225,20 @@ def _whole(option: str, text: str) -> int:
         ) from None
 
 
-def _file(text: str | None) -> Path | None:
-    return Path(text) if text is not None and (text == "-" or text.lower().endswith(_TABLES)) else None
+def _table(text: str | None) -> Any:
+    """Read the table that is named, if one is."""
+    if text is None or not (text == "-" or text.lower().endswith(_TABLES)):
+        return None
+    from fedconformal._tables import Dialect, read_table
+
+    return read_table(Path(text), dialect=Dialect(has_options=False))
 
 
-def _points_in(table: Table) -> dict[str, int]:
+def _points_in(table: Any) -> dict[str, int]:
     return by_name(table.name, list(zip(table.labels("site"), _counts(table), strict=True)), "site")
 
 
-def _groups_in(table: Table) -> list[tuple[str, dict[str, int]]]:
+def _groups_in(table: Any) -> list[tuple[str, dict[str, int]]]:
     labels = table.labels("group")
     rows: dict[str, list[tuple[str, int]]] = {label: [] for label in labels}
     for label, name, n in zip(labels, table.labels("site"), _counts(table), strict=True):
@@ -246,7 +248,7 @@ def _groups_in(table: Table) -> list[tuple[str, dict[str, int]]]:
     ]
 
 
-def _counts(table: Table) -> list[int]:
+def _counts(table: Any) -> list[int]:
     values = table.numbers(["n"])[:, 0]
     wrong = ~((values >= 0) & (values < LARGEST_N) & (values == np.floor(values)))
     table.refuse_rows(wrong, "n", "must hold whole numbers; it does not")

@@ -84,17 +84,31 @@ def plan(
 
 def show_plan(plan: Plan) -> None:
     """Show who is asked for what, the coverage that follows, the promise, and what prevents it."""
-    if plan.is_grouped:
-        _show_groups(plan)
-    else:
-        _show_design(plan, plan.designs[0])
+    goals = "; ".join(dict.fromkeys(_goal(design) for design in plan.designs))
+    paragraph(f"{_asked(plan)}; {goals}")
+    table(
+        [
+            {
+                **_group_columns(plan, design),
+                "level": f"{level:g}",
+                "each site\nsends": messages.of(design.message).summarize(design, i),
+                **({} if design.is_open else _outcome_columns(plan, design, i)),
+            }
+            for design in plan.designs
+            for i, level in enumerate(design.confidence_levels)
+        ]
+    )
+    if not plan.is_grouped:
+        _show_sites(plan)
+    _show_privacy(plan)
     group = f" of every {plan.grouping.counted(1).removeprefix('1 ')}" if plan.is_grouped else ""
     promised, notes = [], []
     for design in plan.designs:
-        reached = [level.confidence_level for level in design.levels if level.advice is None]
-        promised += [f"Promised: {_promised(design, float(level), group)}" for level in reached]
+        promise, criterion = PROMISES[design.promise](), CRITERIA[design.criterion]()
+        reached = [float(level.confidence_level) for level in design.levels if level.advice is None]
+        promised += [f"Promised: {promise.sentence(criterion, x, _delta(design), group)}" for x in reached]
         if reached and messages.law(design, 0) is not None and (design.n_sites or 0) > 1:
-            notes.append(PROMISES[design.promise].law_note)
+            notes.append(promise.law_note)
     for sentence in dict.fromkeys([*promised, *filter(None, notes)]):
         paragraph(sentence)
     if plan.classes is not None:
@@ -103,15 +117,46 @@ def show_plan(plan: Plan) -> None:
         paragraph(in_options(note, {}))
 
 
-def _promised(design: Design, level: float, group: str) -> str:
-    promise, delta = PROMISES[design.promise](), None if design.delta is None else float(design.delta)
-    return promise.sentence(CRITERIA[design.criterion](), level, delta, group)
+def _asked(plan: Plan) -> str:
+    """Describe the groups, or else the sites and their sizes."""
+    if plan.is_grouped:
+        return plan.grouping.counted(len(plan.groups))
+    design = plan.designs[0]
+    sites = "any number of sites" if design.n_sites is None else count(design.n_sites, "site")
+    return f"{sites}, {_sizes(design) or 'sizes come with the reports'}"
+
+
+def _group_columns(plan: Plan, design: Design) -> dict[str, str | None]:
+    if not plan.is_grouped:
+        return {}
+    return {
+        "group": design.group,
+        "sites": "any" if design.n_sites is None else f"{design.n_sites:,}",
+        "points": (_sizes(design) or "open").partition(" point")[0].replace(" to ", "-"),
+    }
+
+
+def _outcome_columns(plan: Plan, design: Design, place: int) -> dict[str, str | None]:
+    """Return votes and coverage, and without groups an upper bound with all scores in one place."""
+    if plan.is_grouped:
+        return {**coverage_columns(design, place)}
+    n_points = sum(kind.count * kind.n for kind in design.kinds)
+    pooled = float(design.confidence_levels[place]) + 1 / (n_points + 1)  # paper, section 3.3
+    bound = f"{pooled:.4f}" if pooled < 1 else "-"
+    return {
+        "votes\nneeded": votes_needed(design, place),
+        **coverage_columns(design, place),
+        "pooled\nat most": bound if PROMISES[design.promise].pools else None,
+    }
+
+
+def _delta(design: Design) -> float | None:
+    return None if design.delta is None else float(design.delta)
 
 
 def _goal(design: Design) -> str:
-    delta = None if design.delta is None else float(design.delta)
     words = [
-        f"criterion {CRITERIA[design.criterion]().options(delta)}",
+        f"criterion {CRITERIA[design.criterion]().options(_delta(design))}",
         PROMISES[design.promise]().options(),
         f"up to {design.max_faulty} faulty" if design.max_faulty else "",
         f"tolerates {count(design.max_missing, 'missing site')}" if design.max_missing else "",
@@ -172,52 +217,19 @@ def _floor(value: float) -> str:
     return f"{math.floor(value * 10**4 + 1e-9) / 10**4:.4f}"
 
 
-# -- without groups ----------------------------------------------------------------------------------------
+# -- sites -------------------------------------------------------------------------------------------------
 
 
-def _show_design(plan: Plan, design: Design) -> None:
-    sites = "any number of sites" if design.n_sites is None else count(design.n_sites, "site")
-    paragraph(f"{sites}, {_sizes(design) or 'sizes come with the reports'}; {_goal(design)}")
-    levels = list(enumerate(design.confidence_levels))
-    sent = [messages.of(design.message).summarize(design, i) for i, _ in levels]
-    if design.is_open:
-        table([{"level": f"{level:g}", "each site sends": sent[i]} for i, level in levels])
-        return
-    table(
-        [
-            {
-                "level": f"{level:g}",
-                "each site\nsends": sent[i],
-                "votes\nneeded": votes_needed(design, i),
-                **coverage_columns(design, i),
-                "pooled\nat most": _pooled(design, i),
-            }
-            for i, level in levels
-        ]
-    )
+def _show_sites(plan: Plan) -> None:
+    """Show shares of sites among new cases, and ranks and votes where sizes differ."""
     if isinstance(plan.mixture, dict) and len(plan.mixture) <= _MOST_SITES:
         shares = [f"{site} {nearest_percent(float(x))}" for site, x in plan.mixture.items()]
         paragraph(f"New cases come from {', '.join(shares)}; a missing site counts zero.")
-    if len({kind.n for kind in design.kinds}) > 1 and design.is_feasible:
-        _show_sites(design)
-    _show_privacy(plan)
-
-
-def _pooled(design: Design, place: int) -> str | None:
-    """Format an upper bound of the coverage with all scores in one place, where that can be compared."""
-    if not PROMISES[design.promise].pools:
-        return None
-    n_points = sum(kind.count * kind.n for kind in design.kinds)
-    bound = float(design.confidence_levels[place]) + 1 / (n_points + 1)  # paper, section 3.3
-    return f"{bound:.4f}" if bound < 1 else "-"
-
-
-def _show_sites(design: Design) -> None:
-    """Show the ranks and votes of each site where ranks are sent; for many sites, the range of the votes."""
+    design = plan.designs[0]
     message, several = messages.of(design.message), len(design.levels) > 1
     ranks = [message.local_ranks(design, i) for i in range(len(design.levels))]
     votes = [message.votes(design, i) or () for i in range(len(design.levels))]
-    if ranks[0] is None:
+    if len({kind.n for kind in design.kinds}) < 2 or not design.is_feasible or ranks[0] is None:
         return
     named = design.site_names is not None and len(design.site_names) <= _MOST_SITES
     if not named and len(design.kinds) > _MOST_SITES:
@@ -253,36 +265,13 @@ def _show_privacy(plan: Plan) -> None:
         return
     groups = " for each group" if plan.is_grouped else ""
     paragraph(f"Private: each site's answer has epsilon {exact_text(epsilon)}{groups}.")
-    for place, level in enumerate(() if plan.is_grouped else design.confidence_levels):
+    for place, level in enumerate(() if plan.is_grouped or design.is_open else design.confidence_levels):
         expected = None if design.levels[place].advice is not None else message.expected(design, place)
         if expected is not None:
             paragraph(
                 f"At the level {level:g}, expect a coverage of {expected[0]:.4f} (standard deviation "
                 f"{expected[1]:.4f}) if scores are spread evenly over the bins."
             )
-
-
-# -- with groups -------------------------------------------------------------------------------------------
-
-
-def _show_groups(plan: Plan) -> None:
-    goals = dict.fromkeys(_goal(design) for design in plan.designs)
-    paragraph(f"{plan.grouping.counted(len(plan.groups))}; {'; '.join(goals)}")
-    table(
-        [
-            {
-                "group": design.group,
-                "sites": "any" if design.n_sites is None else f"{design.n_sites:,}",
-                "points": (_sizes(design) or "open").partition(" point")[0].replace(" to ", "-"),
-                "level": f"{level:g}",
-                "each site\nsends": messages.of(design.message).summarize(design, i),
-                **({} if design.is_open else coverage_columns(design, i)),
-            }
-            for design in plan.designs
-            for i, level in enumerate(design.confidence_levels)
-        ]
-    )
-    _show_privacy(plan)
 
 
 # -- ranks and votes ---------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """``fedconformal predict``."""
 
 from collections.abc import Sequence
-from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +40,7 @@ def predict(
         raise ValueError(f"{output}: the name must end with {' or '.join(_TABLES)}")
     published = read(Calibration, calibration)
     plan = published.plan
-    _report.check_column(plan, group, calibration)
-    _report.check_site(plan, site, calibration)
+    _report.column_of_labels(plan, group, calibration, is_new=True)
     table = read_table(predictions, dialect=Dialect(separator, decimal, encoding))
     used, rule, sets = sets_of(published, table, group=group, site=site, column=column, score=score)
     if plan.score is None and score is None:
@@ -111,13 +109,6 @@ def _deliver(result: Any, output: Path | None, *, force: bool, as_json: bool) ->
         write_atomically(output, result.write_parquet if is_parquet else result.write_csv, force=force)
         say(f"wrote {output}: {count(result.height, 'row')}")
     if as_json:
-        print_json([{key: _json_value(value) for key, value in row.items()} for row in result.to_dicts()])
+        print_json(result.to_dicts())
     elif output is None:
         print(result.write_csv(), end="")
-
-
-def _json_value(value: Any) -> Any:
-    """Return a value that JSON can hold, which has no infinity and no NaN."""
-    if isinstance(value, float) and not isfinite(value):
-        return {inf: "Infinity", -inf: "-Infinity"}.get(value)
-    return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)

@@ -44,7 +44,7 @@ def report(
     _files.check_output(output, force=force)
     dialect = Dialect(separator, decimal, encoding)
     question = _files.read(Plan, plan)
-    group = column_of_labels(question, group, target, plan)
+    group = column_of_labels(question, group, plan, target=target)
     limits = _files.read_policy(policy)
     protocol.admit(question, policy=limits, has_ledger=ledger is not None or dataset is not None)
     key = None if sign_with is None else _files.read_key(sign_with)
@@ -282,43 +282,31 @@ def by_line(table: Table, columns: Sequence[str]) -> Iterator[None]:
 # -- groups ------------------------------------------------------------------------------------------------
 
 
-def column_of_labels(plan: Plan, group: str | None, target: str | None, path: Path) -> str | None:
-    """Return the column with the label of each case that is scored: its group, or its true class."""
-    grouping = plan.grouping
-    if grouping.by_class and target is not None:
-        if group not in (None, target):
-            raise ValueError(f"{path}: is by class: --group must be left out, or the truth, got {group!r}")
-        return target
-    if grouping.by_class and group is None:
+def column_of_labels(
+    plan: Plan, group: str | None, path: Path, *, target: str | None = None, is_new: bool = False
+) -> str | None:
+    """Return the column with the group of each case; the truth of cases that are scored may be the group.
+
+    Refuses cases without their groups where these are needed, and groups where they are not.
+    """
+    by_class, by_label = plan.grouping.by_class, plan.grouping.by_label
+    if by_class and is_new and group is not None:
+        raise ValueError(f"{path}: is by class, which nobody knows of new cases: leave out --group {group}")
+    if by_class and target is not None and group not in (None, target):
+        raise ValueError(f"{path}: is by class: --group must be left out, or the truth, got {group!r}")
+    if by_class and not is_new and target is None and group is None:
         raise ValueError(f"{path}: is by class: name the column of the true class with --group")
-    if group is not None and group == target and grouping.by_label:
+    if by_class:
+        return group or target
+    if by_label and group is None:
+        labels = quoted(plan.grouping.labels)
+        raise ValueError(f"{path}: has groups ({labels}): name the column of the groups with --group")
+    if by_label and group == target:
         raise ValueError(
             f"--group {group} is the truth, which nobody knows of new cases: predictions could not use these "
             "groups. plan --group-by class makes thresholds by true class that can be used"
         )
-    return group if grouping.by_class else _checked_column(plan, group, path)
-
-
-def check_column(plan: Plan, group: str | None, path: Path) -> None:
-    """Refuse new cases without their groups where these are needed, and groups where they are not."""
-    if plan.grouping.by_class and group is not None:
-        raise ValueError(f"{path}: is by class, which nobody knows of new cases: leave out --group {group}")
-    if not plan.grouping.by_class:
-        _checked_column(plan, group, path)
-
-
-def check_site(plan: Plan, site: str | None, path: Path) -> None:
-    """Refuse cases of no site where sites have thresholds of their own."""
-    if plan.grouping.by_site and site is None:
-        raise ValueError(f"{path}: has a threshold for each site: name the site with --site")
-
-
-def _checked_column(plan: Plan, group: str | None, path: Path) -> str | None:
-    if plan.grouping.by_label and group is None:
-        raise ValueError(
-            f"{path}: has groups ({quoted(plan.grouping.labels)}): name the column of the groups with --group"
-        )
-    if not plan.grouping.by_label and group is not None:
+    if not by_label and group is not None:
         raise ValueError(f"{path}: has no groups: --group {group} does not go with it")
     return group
 

@@ -6,10 +6,10 @@ import re
 import shutil
 import sys
 import textwrap
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from io import StringIO
+from math import inf, isfinite
 from typing import Any, TextIO
 
 from fedconformal._text import plain_spaces, visible
@@ -17,7 +17,6 @@ from fedconformal._text import plain_spaces, visible
 _WIDTH = 110  # of lines where nobody watches
 _TABLE_WIDTH = 80
 _GAP = 3
-_DELAY = 1.0  # seconds after which a progress bar appears
 _WHOLE_WORDS: Any = {"break_long_words": False, "break_on_hyphens": False}
 
 
@@ -41,32 +40,30 @@ def silence_output(*streams: TextIO) -> None:
         os.dup2(nowhere, stream.fileno())
 
 
-@contextmanager
-def working(what: str) -> Iterator[None]:
-    """Show a progress bar on a terminal after a second."""
+def working(what: str) -> AbstractContextManager[Any]:
+    """Show on a terminal that something is under way."""
     if not sys.stderr.isatty():
-        yield
-        return
+        return nullcontext()
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    progress = Progress(*columns, console=Console(stderr=True), transient=True)
-    progress.add_task(what, total=None)
-    timer = threading.Timer(_DELAY, progress.start)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
-        progress.stop()
+    return Console(stderr=True).status(what)
 
 
 def print_json(content: dict[str, Any] | list[Any]) -> None:
-    """Print a result for machines on stdout."""
+    """Print a result for machines on stdout; what JSON has no type for is text."""
     # JSON spells out what is not ASCII, and all controls but this one.
-    print(json.dumps(content, indent=2, allow_nan=False).replace("\x7f", "\\u007f"))
+    print(json.dumps(_finite(content), indent=2, allow_nan=False, default=str).replace("\x7f", "\\u007f"))
+
+
+def _finite(value: Any) -> Any:
+    """Replace infinity by its name and NaN by None, as JSON has neither."""
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(each) for each in value]
+    if isinstance(value, float) and not isfinite(value):
+        return {inf: "Infinity", -inf: "-Infinity"}.get(value)
+    return value
 
 
 def width() -> int:
@@ -90,6 +87,8 @@ def table(rows: Sequence[Mapping[str, object]], *, title: str | None = None) -> 
     Where a table is too wide even with its cells wrapped, each cell gets a line.
     """
     names = dict.fromkeys(name for row in rows for name, cell in row.items() if cell is not None)
+    if not names:
+        return
     cells = [[printable(str(row.get(name, ""))) for name in names] for row in rows]
     lines = _table_lines([printable(name) for name in names], cells, min(width(), _TABLE_WIDTH))
     print("\n".join(["", *([] if title is None else [visible(title)]), *lines, ""]))
@@ -98,29 +97,29 @@ def table(rows: Sequence[Mapping[str, object]], *, title: str | None = None) -> 
 def _table_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], most: int) -> list[str]:
     """Return the lines of a table whose words are never broken."""
     from rich import box
+    from rich.cells import cell_len
     from rich.console import Console
-    from rich.measure import Measurement
     from rich.table import Table
     from rich.text import Text
 
-    printed = StringIO()
-    console = Console(file=printed, width=10_000, color_system=None)
-    columns = [[Text(cell) for cell in column] for column in zip(headers, *rows, strict=True)]
-    sizes = [[Measurement.get(console, console.options, cell) for cell in column] for column in columns]
-    widths = [max(size.maximum for size in column) for column in sizes]
-    least = [max(size.minimum for size in column) for column in sizes]
-    spare = most - 2 - _GAP * (len(columns) - 1)
-    while sum(widths) > spare and widths != least:
+    columns = list(zip(headers, *rows, strict=True))
+    widths = [max(cell_len(line) for cell in column for line in cell.split("\n")) for column in columns]
+    least = [
+        max([cell_len(word) for cell in column for word in cell.split()], default=0) for column in columns
+    ]
+    room = most - 2 - _GAP * (len(columns) - 1)
+    while sum(widths) > room and widths != least:
         i = max(range(len(widths)), key=lambda j: (widths[j] - least[j], widths[j]))
         widths[i] -= 1
-    if sum(widths) > spare and rows:
+    if sum(widths) > room and rows:
         return _record_lines(headers, rows, most)
     grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0))
-    for (header, *_), wide in zip(columns, widths, strict=True):
-        grid.add_column(header, width=wide, overflow="fold")
-    for row in zip(*(column[1:] for column in columns), strict=True):
-        grid.add_row(*row)
-    console.print(grid)
+    for header, wide in zip(headers, widths, strict=True):
+        grid.add_column(Text(header), width=wide, overflow="fold")
+    for row in rows:
+        grid.add_row(*map(Text, row))
+    printed = StringIO()
+    Console(file=printed, width=10_000, color_system=None).print(grid)
     text = printed.getvalue()
     try:
         text.encode(sys.stdout.encoding or "utf-8")
@@ -142,7 +141,7 @@ def _record_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], most: i
 
 def number(value: float) -> str:
     """Format a float with the digits a reader needs."""
-    return "infinite" if value == float("inf") else f"{value:.6g}"
+    return "infinite" if value == inf else f"{value:.6g}"
 
 
 # -- messages of the library -------------------------------------------------------------------------------
