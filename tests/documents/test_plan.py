@@ -194,7 +194,7 @@ def test_what_does_not_fit_together_cannot_be_read(name, changes, words):
         (
             "curve",
             {"D.promise": "new-site", "D.criterion": "marginal"},
-            "does not go with the message 'curve'",
+            "does not go with curves",
         ),
         ("mixed-curve", {"L.votes": 1}, "too few for a promise to this mixture"),
         ("mixed-curve", {"S.share": "0.9"}, "must add up to 1"),

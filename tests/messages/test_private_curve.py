@@ -11,7 +11,7 @@ from scipy import stats
 import fedconformal as fc
 from fedconformal.laws import CurveNoise, NoisyCurve, compute_references, solve_votes
 from fedconformal.messages import of
-from fedconformal.privacy import CountNoise, _noise
+from fedconformal.privacy import CountNoise, _mechanisms
 from messages.sent import change, check, names
 from planning.plans import quiet
 from support import bernstein_limit
@@ -38,11 +38,12 @@ def added(monkeypatch):
     """Noise that the test states, in place of OpenDP's; the scales that were asked for are listed."""
     noise, scales = [], []
 
-    def measure(scale, epsilon):
+    def measure(scale, epsilon, *, sensitivity):
+        assert sensitivity == 2
         scales.append(scale)
         return lambda cells: [count + z for count, z in zip(cells, noise or [0] * len(cells), strict=True)]
 
-    monkeypatch.setattr(_noise, "_measurement", measure)
+    monkeypatch.setattr(_mechanisms, "_measurement", measure)
     return noise, scales
 
 

@@ -93,7 +93,6 @@ class TestBoundedReference:
         plain, bounded = Bins.from_reference(scores, 10), Bins.from_reference(scores, 10, bound=1.0)
         assert bounded.edges == (*plain.edges[:-1], 1.0)
         assert (plain.bounded, bounded.bounded) == (False, True)
-        assert bounded.value(9) == 1.0
 
     def test_the_sample_obeys_the_bound(self):
         with pytest.raises(ValueError, match=r"public_scores must not exceed bound=1.0, got 1.5"):
@@ -157,18 +156,9 @@ class TestPlace:
         assert Bins(edges).place(scores).tolist() == place_one_by_one([*edges], scores.tolist())
 
 
-class TestValue:
-    def test_the_last_bin_means_infinity(self):
-        assert [Bins([0.25, 0.5, 1.0]).value(b) for b in range(3)] == [0.25, 0.5, np.inf]
-        assert [Bins.uniform(0, 1, 2, bounded=True).value(b) for b in range(3)] == [0.5, 1.0, np.inf]
-
+class TestBounded:
     def test_of_bounded_bins_the_last_holds_nothing_but_what_was_clipped(self):
         bins = Bins([0.5, 1.0], bounded=True)
         beyond = [np.nan, np.inf, np.nextafter(1.0, 2.0), 7.0]
         assert bins.place([-np.inf, 0.5, 0.6, 1.0, *beyond]).tolist() == [2, 2, 4]
         assert bins.n_bins == 3
-
-    @pytest.mark.parametrize(("index", "error"), [(-1, ValueError), (3, ValueError), (0.0, TypeError)])
-    def test_there_are_no_other_bins(self, index, error):
-        with pytest.raises(error, match="bin_index must be"):
-            Bins([0.25, 0.5, 1.0]).value(index)

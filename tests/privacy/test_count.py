@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedconformal.privacy import CountNoise, prepare_count
-from fedconformal.privacy._noise import _measurement
+from fedconformal.privacy._mechanisms import _measurement
 from support import kolmogorov_limit
 
 
@@ -52,7 +52,7 @@ class TestDraws:
 
     def test_opendp_must_confirm_the_loss(self):
         with pytest.raises(RuntimeError, match=r"above epsilon=2.0: nothing was released"):
-            _measurement(0.4, 2.0)
+            _measurement(0.4, 2.0, sensitivity=1)
 
     def test_what_is_no_count_is_refused(self):
         with pytest.raises(ValueError, match="count must be between 0 and 5"):

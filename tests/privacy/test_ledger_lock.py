@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.privacy import CountNoise, Ledger, PrivateQuantile, _noise, _quantile
+from fedconformal.privacy import CountNoise, Ledger, PrivateQuantile, _mechanisms
 
 LEVELS = [0.5 + i / 20 for i in range(8)]
 
@@ -21,11 +21,9 @@ class Prepared(Ledger):
                     (fc.Bins, "place"),
                     (PrivateQuantile, "prepare"),
                     (PrivateQuantile, "errors"),
-                    (_quantile, "scale_of"),
-                    (_quantile, "_noisy_max"),
-                    (_noise, "scale_of"),
-                    (_noise, "_measurement"),
-                    (_noise, "_count_measurement"),
+                    (_mechanisms, "scale_of"),
+                    (_mechanisms, "_noisy_max"),
+                    (_mechanisms, "_measurement"),
                     (CountNoise, "of"),
                     (np, "sort"),
                     (np, "cumsum"),

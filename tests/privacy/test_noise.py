@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedconformal.privacy import CountNoise
-from fedconformal.privacy._noise import (
+from fedconformal.privacy._mechanisms import (
     _measurement,
     prepare_noisy_counts,
     scale_noise,
@@ -53,7 +53,7 @@ class TestPrivacy:
     def test_opendp_must_confirm_the_loss(self):
         pytest.importorskip("opendp")
         with pytest.raises(RuntimeError, match=r"above epsilon=2.0: nothing was released"):
-            _measurement(0.9, 2.0)
+            _measurement(0.9, 2.0, sensitivity=2)
 
     def test_releases_cannot_be_seeded(self):
         pytest.importorskip("opendp")

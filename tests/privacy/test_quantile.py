@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from fedconformal import privacy
 from fedconformal._extras import MissingExtraError
 from fedconformal.privacy import PrivateQuantile
-from fedconformal.privacy._quantile import _noisy_max
+from fedconformal.privacy._mechanisms import _noisy_max
 from privacy.histograms import all_counts, counts_alarm, neighbours
 
 HALF, NINE = Fraction(1, 2), Fraction(9, 10)
@@ -184,13 +184,12 @@ class TestDraws:
 
 def test_nothing_in_the_release_path_can_be_seeded():
     """Generators occur where something is simulated, under a name that says so, and nowhere else."""
-    room = Path(privacy.__file__).parent
-    for name in ("quantile", "noise"):
-        tree = ast.parse((room / f"_{name}.py").read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Module | ast.ClassDef):
-                node.body = [part for part in node.body if "simulate" not in getattr(part, "name", "")]
-        nodes = list(ast.walk(tree))
-        used = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-        used |= {node.id for node in nodes if isinstance(node, ast.Name)}
-        assert not used & {"random", "seed", "default_rng", "RandomState", "Generator", "rvs"}, name
+    file = Path(privacy.__file__).parent / "_mechanisms.py"
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef):
+            node.body = [part for part in node.body if "simulate" not in getattr(part, "name", "")]
+    nodes = list(ast.walk(tree))
+    used = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    used |= {node.id for node in nodes if isinstance(node, ast.Name)}
+    assert not used & {"random", "seed", "default_rng", "RandomState", "Generator", "rvs"}

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 from fedconformal.documents import Design, Level, MessageData, SiteKind
 
@@ -111,6 +111,11 @@ class Claim:
     work: Work
 
     @property
+    def message(self) -> Any:
+        """Data of the message, whose rules are chosen by its class."""
+        return self.design.message
+
+    @property
     def level(self) -> Fraction:
         """The confidence level."""
         return self.design.levels[self.place].confidence_level
@@ -156,7 +161,7 @@ class Claim:
 class MessageAudit:
     """Rules of one kind of message, as the auditor knows them."""
 
-    checks: Mapping[tuple[str, str], Callable[[Claim], Verdict]]
+    checks: ClassVar[Mapping[tuple[str, str], Callable[[Claim], Verdict]]]
     """Checks of the coverage by promise and kind of criterion; any other is not verified."""
 
     def answered(
@@ -204,7 +209,7 @@ class MessageAudit:
         """
         design, check = claim.design, self.checks.get((claim.design.promise, claim.criterion))
         if check is None:
-            raise NotVerifiableError(f"unknown promise or criterion for {design.message.kind!r}")
+            raise NotVerifiableError(f"unknown promise or criterion for {claim.message.kind!r}")
         if (design.delta is None) != (claim.criterion == MEAN):
             return False, "delta does not fit the criterion"
         if design.max_faulty and design.promise != "population":

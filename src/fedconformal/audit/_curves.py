@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import special
@@ -31,7 +31,7 @@ from fedconformal.audit._base import (
 )
 from fedconformal.audit._ranks import check_each, reach_votes
 from fedconformal.audit._votes import Voters, check_mean, check_missed
-from fedconformal.documents import Bin, Curve, Design, Level, MessageData, SiteKind
+from fedconformal.documents import Design, Level, MessageData, SiteKind
 
 _BRIDGE = 16  # denominator of the shares r_g
 _BEYOND = 40.0  # noise is further out than its reach with probability exp(-40)
@@ -39,129 +39,30 @@ _ERROR = 1e-12  # of probabilities of noise
 _MOST_TABLE = 2**26  # numbers in a table of tails
 
 
-class CurveAudit(MessageAudit):
-    """Audit of counts in the cells of a grid."""
-
-    def __init__(self) -> None:
-        self.checks = {
-            ("population", MEAN): _check_pooled,
-            ("population", CONDITIONAL): _check_pooled,
-            ("each-site", MEAN): _check_own,
-            ("each-site", CONDITIONAL): _check_own,
-            ("mixture", MEAN): _check_mixture,
-        }
-
-    def answered(
-        self, planned: Design, sites: Sequence[SiteKind], places: Sequence[int | None]
-    ) -> MessageData:
-        """Return the same message, with the counts that these sites need at their own thresholds."""
-        message = _data(planned)
-        own = tuple(tuple(each[place] for place in places if place is not None) for each in message.own)
-        return message.model_copy(update={"own": own})
-
-    def problem(self, planned: Design, n: int, site: str, payload: Any) -> str | None:
-        """Check the number of counts; exact ones may be understated."""
-        find_place(planned, n, site)
-        message = _data(planned)
-        if len(payload.counts) != message.n_cells:
-            return "another number of counts"
-        if message.epsilon is None:
-            impossible = min(payload.counts) < 0 or sum(payload.counts) > n
-        else:
-            reach = 2 / float(message.epsilon) * (80 + 12 * math.sqrt(message.n_cells)) + 1
-            impossible = abs(sum(payload.counts) - n) > reach
-        return "counts that cannot be" if impossible else None
-
-    def threshold(self, claim: Claim, payloads: Mapping[str, Any]) -> float:
-        """Return the edge at which the counts are reached, by all sites together or by each."""
-        design, message = claim.design, _data(claim.design)
-        counts = {name: payloads[name].counts for kind in design.kinds for name in kind.names}
-        if design.promise == "each-site":
-            cells = [
-                _find_passage(claim, counts[name], kind.n, own)
-                for kind, own in zip(design.kinds, _find_own(claim), strict=True)
-                for name in kind.names
-            ]
-            return message.edge(max(cells))
-        if design.promise == "mixture":
-            votes = [0] * message.n_cells
-            for kind in design.kinds:
-                for name in kind.names:
-                    own = [_share_votes(message, kind, n) for n in accumulate(counts[name])]
-                    votes = [a + b for a, b in zip(votes, own, strict=True)]
-            reached = (cell for cell, total in enumerate(votes) if total >= claim.votes)
-            return message.edge(next(reached, message.n_cells - 1))
-        pooled = [sum(column) for column in zip(*counts.values(), strict=True)]
-        return message.edge(_find_passage(claim, pooled, _count_points(design), claim.votes))
-
-    def most_votes(self, claim: Claim) -> int:
-        """Return the number of scores, of sites, or of the votes of a mixture."""
-        by_promise = {"each-site": claim.n_sites, "mixture": _data(claim.design).unit or 0}
-        return by_promise.get(claim.design.promise, _count_points(claim.design))
-
-    def finite_votes(self, claim: Claim) -> int | None:
-        """Return the votes of all scores; with noise any number can be reached."""
-        message, kinds = _data(claim.design), claim.design.kinds
-        if message.epsilon is not None:
-            return None
-        if claim.design.promise == "each-site":
-            own = zip(kinds, _find_own(claim), strict=True)
-            return sum(kind.count for kind, votes in own if votes <= kind.n)
-        if claim.design.promise == "mixture":
-            return sum(kind.count * _share_votes(message, kind, kind.n) for kind in kinds)
-        return _count_points(claim.design)
-
-    def needed_votes(self, claim: Claim, planned: Level) -> int | None:
-        """Return all sites, the share of a mixture, or the rank of exact counts on average."""
-        promise, message = claim.design.promise, _data(claim.design)
-        if promise == "each-site":
-            return claim.n_sites
-        if promise == "mixture":
-            return math.ceil(claim.level * (message.unit or 0))
-        exact = message.epsilon is None and claim.criterion == MEAN
-        return math.ceil(claim.level * (_count_points(claim.design) + 1)) if exact else None
-
-    def check(self, claim: Claim) -> Verdict:
-        """Recompute the coverage, of counts that no faulty site can claim."""
-        message, promise = _data(claim.design), claim.design.promise
-        if claim.design.max_faulty:
-            return False, "a faulty site can claim every count"
-        if (message.own and promise != "each-site") or (message.unit is None) == (promise == "mixture"):
-            return False, "own counts and units do not fit the promise"
-        return super().check(claim)
-
-
-def _data(design: Design) -> Curve:
-    assert isinstance(design.message, Curve)
-    return design.message
-
-
 def _count_points(design: Design) -> int:
     return sum(kind.count * kind.n for kind in design.kinds if kind.asked)
 
 
-def _share_votes(message: Curve, kind: SiteKind, count: int) -> int:
+def _share_votes(message: Any, kind: SiteKind, count: int) -> int:
     """Return the votes of `count` scores of a site: its share of the unit, rounded down."""
     return math.floor((message.unit or 0) * (kind.share or 0) * count / (kind.n + 1))
 
 
 def _find_own(claim: Claim) -> Sequence[int]:
     """Return the count that each kind of sites needs at its own threshold, which open plans leave out."""
-    message = _data(claim.design)
-    if message.own:
-        return message.own[claim.place]
-    return [math.ceil(claim.level * (kind.n + 1)) for kind in claim.design.kinds]
+    own: Sequence[Sequence[int]] = claim.message.own
+    return own[claim.place] if own else [math.ceil(claim.level * (kind.n + 1)) for kind in claim.design.kinds]
 
 
 def _find_offsets(claim: Claim) -> Sequence[int]:
     """Return what each interior edge needs beyond the votes."""
-    message = _data(claim.design)
-    return (message.offsets[claim.place] if message.offsets else ()) or (0,) * (message.n_cells - 1)
+    offsets: Sequence[Sequence[int]] = claim.message.offsets or ((),) * len(claim.design.levels)
+    return offsets[claim.place] or (0,) * (claim.message.n_cells - 1)
 
 
 def _find_passage(claim: Claim, counts: Sequence[int], n: int, votes: int) -> int:
     """Return the cell after the last interior edge whose count is too small."""
-    message, cell = _data(claim.design), 0
+    message, cell = claim.message, 0
     *curve, total = accumulate(counts)
     excess = 0 if message.epsilon is None else total - n
     for g, (count, offset) in enumerate(zip(curve, _find_offsets(claim), strict=True), start=1):
@@ -172,7 +73,7 @@ def _find_passage(claim: Claim, counts: Sequence[int], n: int, votes: int) -> in
 
 def _check_pooled(claim: Claim) -> Verdict:
     """Check the pooled score of this rank, or the last passage of the pooled noisy curve."""
-    n, message = _count_points(claim.design), _data(claim.design)
+    n, message = _count_points(claim.design), claim.message
     if message.epsilon is not None:
         return _check_noisy(claim, claim.n_sites, [(1, n, claim.votes)])
     if claim.criterion == MEAN:
@@ -185,7 +86,7 @@ def _check_pooled(claim: Claim) -> Verdict:
 
 def _check_own(claim: Claim) -> Verdict:
     """Check that the largest threshold is kept, and that each site's own suffices."""
-    message, rows = _data(claim.design), list(zip(claim.design.kinds, _find_own(claim), strict=True))
+    message, rows = claim.message, list(zip(claim.design.kinds, _find_own(claim), strict=True))
     if message.epsilon is None:
         return check_each(claim, [Voters(kind.count, kind.n, (own,), (1,)) for kind, own in rows])
     if claim.votes < claim.n_sites:
@@ -195,7 +96,7 @@ def _check_own(claim: Claim) -> Verdict:
 
 def _check_noisy(claim: Claim, n_sites: int, curves: Sequence[tuple[int, int, int]]) -> Verdict:
     """Check the bounds of noisy curves, given by how many there are, their scores and the count needed."""
-    message, offsets = _data(claim.design), _find_offsets(claim)
+    message, offsets = claim.message, _find_offsets(claim)
     key = (message.n_cells, n_sites, message.epsilon or Fraction(1))
     noise = claim.work.remember(key, lambda: CurveNoise(*key, claim.work))
     if claim.criterion == MEAN:
@@ -211,11 +112,101 @@ def _check_noisy(claim: Claim, n_sites: int, curves: Sequence[tuple[int, int, in
 
 def _check_mixture(claim: Claim) -> Verdict:
     """Compare the votes with those of the whole mixture."""
-    message = _data(claim.design)
+    message = claim.message
     if message.epsilon is not None:
         raise NotVerifiableError("a mixture of noisy curves is unknown")
     least = Fraction(claim.votes, message.unit or 1)
     return least >= claim.level, f"at least {float(least):.12f}"
+
+
+class CurveAudit(MessageAudit):
+    """Audit of counts in the cells of a grid."""
+
+    checks: ClassVar = {
+        ("population", MEAN): _check_pooled,
+        ("population", CONDITIONAL): _check_pooled,
+        ("each-site", MEAN): _check_own,
+        ("each-site", CONDITIONAL): _check_own,
+        ("mixture", MEAN): _check_mixture,
+    }
+
+    def answered(
+        self, planned: Design, sites: Sequence[SiteKind], places: Sequence[int | None]
+    ) -> MessageData:
+        """Return the same message, with the counts that these sites need at their own thresholds."""
+        message: Any = planned.message
+        own = tuple(tuple(each[place] for place in places if place is not None) for each in message.own)
+        copy: MessageData = message.model_copy(update={"own": own})
+        return copy
+
+    def problem(self, planned: Design, n: int, site: str, payload: Any) -> str | None:
+        """Check the number of counts; exact ones may be understated."""
+        find_place(planned, n, site)
+        message: Any = planned.message
+        if len(payload.counts) != message.n_cells:
+            return "another number of counts"
+        if message.epsilon is None:
+            impossible = min(payload.counts) < 0 or sum(payload.counts) > n
+        else:
+            reach = 2 / float(message.epsilon) * (80 + 12 * math.sqrt(message.n_cells)) + 1
+            impossible = abs(sum(payload.counts) - n) > reach
+        return "counts that cannot be" if impossible else None
+
+    def threshold(self, claim: Claim, payloads: Mapping[str, Any]) -> float:
+        """Return the edge at which the counts are reached, by all sites together or by each."""
+        design, message = claim.design, claim.message
+        kinds = {name: kind for kind in design.kinds for name in kind.names}
+        counts = {name: payloads[name].counts for name in kinds}
+        if design.promise == "each-site":
+            own = dict(zip(design.kinds, _find_own(claim), strict=True))
+            cell = max(_find_passage(claim, counts[name], kind.n, own[kind]) for name, kind in kinds.items())
+        elif design.promise == "mixture":
+            curves = (
+                [_share_votes(message, kind, n) for n in accumulate(counts[name])]
+                for name, kind in kinds.items()
+            )
+            votes = [sum(column) for column in zip(*curves, strict=True)]
+            cell = next((i for i, total in enumerate(votes) if total >= claim.votes), message.n_cells - 1)
+        else:
+            pooled = [sum(column) for column in zip(*counts.values(), strict=True)]
+            cell = _find_passage(claim, pooled, _count_points(design), claim.votes)
+        return float(message.edge(cell))
+
+    def most_votes(self, claim: Claim) -> int:
+        """Return the number of scores, of sites, or of the votes of a mixture."""
+        by_promise = {"each-site": claim.n_sites, "mixture": claim.message.unit or 0}
+        return by_promise.get(claim.design.promise, _count_points(claim.design))
+
+    def finite_votes(self, claim: Claim) -> int | None:
+        """Return the votes of all scores; with noise any number can be reached."""
+        message, kinds = claim.message, claim.design.kinds
+        if message.epsilon is not None:
+            return None
+        if claim.design.promise == "each-site":
+            own = zip(kinds, _find_own(claim), strict=True)
+            return sum(kind.count for kind, votes in own if votes <= kind.n)
+        if claim.design.promise == "mixture":
+            return sum(kind.count * _share_votes(message, kind, kind.n) for kind in kinds)
+        return _count_points(claim.design)
+
+    def needed_votes(self, claim: Claim, planned: Level) -> int | None:
+        """Return all sites, the share of a mixture, or the rank of exact counts on average."""
+        promise, message = claim.design.promise, claim.message
+        if promise == "each-site":
+            return claim.n_sites
+        if promise == "mixture":
+            return math.ceil(claim.level * (message.unit or 0))
+        exact = message.epsilon is None and claim.criterion == MEAN
+        return math.ceil(claim.level * (_count_points(claim.design) + 1)) if exact else None
+
+    def check(self, claim: Claim) -> Verdict:
+        """Recompute the coverage, of counts that no faulty site can claim."""
+        message, promise = claim.message, claim.design.promise
+        if claim.design.max_faulty:
+            return False, "a faulty site can claim every count"
+        if (message.own and promise != "each-site") or (message.unit is None) == (promise == "mixture"):
+            return False, "own counts and units do not fit the promise"
+        return super().check(claim)
 
 
 # -- noise -------------------------------------------------------------------------------------------------
@@ -353,38 +344,9 @@ class CurveNoise:
 # -- the paper's private cells -----------------------------------------------------------------------------
 
 
-class BinAudit(MessageAudit):
-    """Audit of cells drawn by the exponential mechanism (paper, Algorithms 2 and 3)."""
-
-    def __init__(self) -> None:
-        self.checks = {("population", MEAN): _check_cells}
-
-    def problem(self, planned: Design, n: int, site: str, payload: Any) -> str | None:
-        """Check that there is a cell for each level."""
-        find_place(planned, n, site)
-        if len(payload.cells) != len(planned.levels):
-            return "another number of cells"
-        return None if max(payload.cells) < _cells(planned).n_cells else "a cell that is not of the grid"
-
-    def threshold(self, claim: Claim, payloads: Mapping[str, Any]) -> float:
-        """Return the edge of the smallest cell with enough votes."""
-        message = _cells(claim.design)
-        ballots = ((message.edge(payload.cells[claim.place]), 1) for payload in payloads.values())
-        return reach_votes(ballots, claim.votes)
-
-    def most_votes(self, claim: Claim) -> int:
-        """Return the number of sites."""
-        return claim.n_sites
-
-
-def _cells(design: Design) -> Bin:
-    assert isinstance(design.message, Bin)
-    return design.message
-
-
 def _check_cells(claim: Claim) -> Verdict:
     """Check the ranks without noise at the raised level, and the correction for the noise."""
-    message, sizes = _cells(claim.design), {kind.n for kind in claim.design.kinds}
+    message, sizes = claim.message, {kind.n for kind in claim.design.kinds}
     if len(sizes) > 1 or claim.design.max_faulty or claim.design.criterion != "marginal":
         raise NotVerifiableError(
             "the paper covers equal sites, none of them faulty, and the marginal criterion"
@@ -398,3 +360,26 @@ def _check_cells(claim: Claim) -> Verdict:
     sites = (Voters(claim.n_sites, n, (ranks.local_rank,), (1,)),)
     holds, mean = check_mean(sites, claim.votes, 0, claim.level / (1 - spent), claim.work)
     return holds, f"at least {mean * float(1 - spent):.12f}"
+
+
+class BinAudit(MessageAudit):
+    """Audit of cells drawn by the exponential mechanism (paper, Algorithms 2 and 3)."""
+
+    checks: ClassVar = {("population", MEAN): _check_cells}
+
+    def problem(self, planned: Design, n: int, site: str, payload: Any) -> str | None:
+        """Check that there is a cell for each level."""
+        find_place(planned, n, site)
+        if len(payload.cells) != len(planned.levels):
+            return "another number of cells"
+        message: Any = planned.message
+        return None if max(payload.cells) < message.n_cells else "a cell that is not of the grid"
+
+    def threshold(self, claim: Claim, payloads: Mapping[str, Any]) -> float:
+        """Return the edge of the smallest cell with enough votes."""
+        ballots = ((claim.message.edge(payload.cells[claim.place]), 1) for payload in payloads.values())
+        return reach_votes(ballots, claim.votes)
+
+    def most_votes(self, claim: Claim) -> int:
+        """Return the number of sites."""
+        return claim.n_sites

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 from scipy import special
 
 from fedconformal.audit._base import CONDITIONAL, MEAN, Claim, MessageAudit, Verdict, find_place
 from fedconformal.audit._votes import Voters, check_mean, check_missed
-from fedconformal.documents import Cases, Design, Level, MessageData, RankLevel, RankRule, Ranks, SiteKind
+from fedconformal.documents import Design, Level, MessageData, RankLevel, RankRule, Ranks, SiteKind
 
 _MARGIN = 1e-9  # that sites add to eta, so that rounding never decides
 
@@ -55,32 +55,73 @@ def check_each(claim: Claim, sites: Sequence[Voters]) -> Verdict:
     return holds, f"missed with probability {missed:.12g} at most"
 
 
+def _find_eta(claim: Claim) -> Fraction:
+    rule = claim.message.levels[claim.place].rule
+    return Fraction(0) if rule is None or rule.eta is None else rule.eta
+
+
+def _list_voters(claim: Claim) -> list[Voters]:
+    """Return the sites that are asked at a level, with their ranks and votes."""
+    data = claim.message.levels[claim.place]
+    rows = zip(claim.design.kinds, data.ranks, data.all_votes(), strict=True)
+    return [Voters(kind.count, kind.n, ranks, votes) for kind, ranks, votes in rows if ranks]
+
+
+def _check_population(claim: Claim) -> Verdict:
+    """Check the mean coverage, or the probability to miss the level."""
+    sites = (_list_voters(claim), claim.votes, claim.design.max_faulty, claim.level)
+    if claim.criterion == MEAN:
+        holds, mean = check_mean(*sites, claim.work)
+        return holds, f"{mean:.12f}"
+    holds, missed = check_missed(*sites, claim.delta, claim.work)
+    return holds, f"missed with probability {missed:.12g}"
+
+
+def _check_mixture(claim: Claim) -> Verdict:
+    """Compare the votes needed with those of a whole mixture, of which no number has more than its share."""
+    data, worth = claim.message.levels[claim.place], []
+    for kind, ranks, votes in zip(claim.design.kinds, data.ranks, data.all_votes(), strict=True):
+        for rank, cast in zip(ranks, accumulate(votes), strict=True):
+            # These votes mean that `rank` of the site's n + 1 scores, a new one included, are not above.
+            worth.append((kind.share or Fraction(0)) * rank / (cast * (kind.n + 1)))
+    least = claim.votes * min(worth, default=Fraction(0))
+    return least >= claim.level, f"at least {float(least):.12f}"
+
+
+def _check_new_sites(claim: Claim) -> Verdict:
+    """Bound the share of new sites whose own number would exceed the threshold although they fall short."""
+    eta = _find_eta(claim)
+    for site in _list_voters(claim):
+        if not check_missed((site._replace(number=1),), 1, 0, claim.level, 1 - eta, claim.work)[0]:
+            return False, f"rank {site.ranks[0]:,} of {site.n:,} is above its quantile too rarely"
+    missed = (1 - Fraction(claim.votes, claim.n_sites + 1)) / eta
+    return missed <= claim.delta, f"missed by at most {float(missed):.12f} of new sites"
+
+
 class RanksAudit(MessageAudit):
     """Audit of ranks."""
 
-    def __init__(self) -> None:
-        self.checks = {
-            ("population", MEAN): _check_population,
-            ("population", CONDITIONAL): _check_population,
-            ("each-site", MEAN): lambda claim: check_each(claim, _list_voters(claim)),
-            ("each-site", CONDITIONAL): lambda claim: check_each(claim, _list_voters(claim)),
-            ("mixture", MEAN): _check_mixture,
-            ("new-site", CONDITIONAL): _check_new_sites,
-        }
+    checks: ClassVar = {
+        ("population", MEAN): _check_population,
+        ("population", CONDITIONAL): _check_population,
+        ("each-site", MEAN): lambda claim: check_each(claim, _list_voters(claim)),
+        ("each-site", CONDITIONAL): lambda claim: check_each(claim, _list_voters(claim)),
+        ("mixture", MEAN): _check_mixture,
+        ("new-site", CONDITIONAL): _check_new_sites,
+    }
 
     def answered(
         self, planned: Design, sites: Sequence[SiteKind], places: Sequence[int | None]
     ) -> MessageData:
         """Return the plan's ranks and votes for these sites."""
+        message: Any = planned.message
         levels = []
-        for i, data in enumerate(_data(planned).levels):
-            pairs, votes = zip(sites, places, strict=True), data.all_votes()
+        for i, data in enumerate(message.levels):
+            pairs, all_votes = zip(sites, places, strict=True), data.all_votes()
             ranks = tuple(_find_ranks(planned, i, kind.n, place) for kind, place in pairs)
-            cast = (
-                (1,) * len(own) if place is None else votes[place]
-                for own, place in zip(ranks, places, strict=True)
-            )
-            levels.append(RankLevel.of(ranks, tuple(cast), data.rule))
+            open_votes = ((1,) * len(own) for own in ranks)
+            votes = (all_votes[place] for place in places if place is not None)
+            levels.append(RankLevel.of(ranks, tuple(open_votes if planned.is_open else votes), data.rule))
         return Ranks(levels=tuple(levels))
 
     def problem(self, planned: Design, n: int, site: str, payload: Any) -> str | None:
@@ -93,7 +134,7 @@ class RanksAudit(MessageAudit):
 
     def threshold(self, claim: Claim, payloads: Mapping[str, Any]) -> float:
         """Return the smallest number at which the votes reach those needed."""
-        votes = _data(claim.design).levels[claim.place].all_votes()
+        votes = claim.message.levels[claim.place].all_votes()
         ballots = [
             pair
             for kind, cast in zip(claim.design.kinds, votes, strict=True)
@@ -119,7 +160,7 @@ class RanksAudit(MessageAudit):
 
     def check(self, claim: Claim) -> Verdict:
         """Recompute the coverage, of ranks that follow their rule if there is one."""
-        data = _data(claim.design).levels[claim.place]
+        data = claim.message.levels[claim.place]
         if bool(_find_eta(claim)) != (claim.design.promise == "new-site"):
             return False, "eta belongs to a promise to new sites"
         single = claim.design.promise in ("each-site", "new-site")
@@ -131,63 +172,15 @@ class RanksAudit(MessageAudit):
         return super().check(claim)
 
 
-def _data(design: Design) -> Ranks:
-    assert isinstance(design.message, Ranks)
-    return design.message
-
-
-def _find_eta(claim: Claim) -> Fraction:
-    rule = _data(claim.design).levels[claim.place].rule
-    return Fraction(0) if rule is None or rule.eta is None else rule.eta
-
-
-def _list_voters(claim: Claim) -> list[Voters]:
-    """Return the sites that are asked at a level, with their ranks and votes."""
-    data = _data(claim.design).levels[claim.place]
-    rows = zip(claim.design.kinds, data.ranks, data.all_votes(), strict=True)
-    return [Voters(kind.count, kind.n, ranks, votes) for kind, ranks, votes in rows if ranks]
-
-
-def _check_population(claim: Claim) -> Verdict:
-    """Check the mean coverage, or the probability to miss the level."""
-    sites = (_list_voters(claim), claim.votes, claim.design.max_faulty, claim.level)
-    if claim.criterion == MEAN:
-        holds, mean = check_mean(*sites, claim.work)
-        return holds, f"{mean:.12f}"
-    holds, missed = check_missed(*sites, claim.delta, claim.work)
-    return holds, f"missed with probability {missed:.12g}"
-
-
-def _check_mixture(claim: Claim) -> Verdict:
-    """Compare the votes needed with those of a whole mixture, of which no number has more than its share."""
-    data, worth = _data(claim.design).levels[claim.place], []
-    for kind, ranks, votes in zip(claim.design.kinds, data.ranks, data.all_votes(), strict=True):
-        for rank, cast in zip(ranks, accumulate(votes), strict=True):
-            # These votes mean that `rank` of the site's n + 1 scores, a new one included, are not above.
-            worth.append((kind.share or Fraction(0)) * rank / (cast * (kind.n + 1)))
-    least = claim.votes * min(worth, default=Fraction(0))
-    return least >= claim.level, f"at least {float(least):.12f}"
-
-
-def _check_new_sites(claim: Claim) -> Verdict:
-    """Bound the share of new sites whose own number would exceed the threshold although they fall short."""
-    eta = _find_eta(claim)
-    for site in _list_voters(claim):
-        if not check_missed((site._replace(number=1),), 1, 0, claim.level, 1 - eta, claim.work)[0]:
-            return False, f"rank {site.ranks[0]:,} of {site.n:,} is above its quantile too rarely"
-    missed = (1 - Fraction(claim.votes, claim.n_sites + 1)) / eta
-    return missed <= claim.delta, f"missed by at most {float(missed):.12f} of new sites"
-
-
 # -- ranks of sites ----------------------------------------------------------------------------------------
 
 
 def _find_ranks(planned: Design, level: int, n: int, place: int | None) -> tuple[int, ...]:
     """Return the ranks of a site of n scores: the plan's for its kind, or by the rule of an open plan."""
-    data = _data(planned).levels[level]
-    if place is not None:
-        return data.ranks[place]
-    assert data.rule is not None
+    message: Any = planned.message
+    data: RankLevel = message.levels[level]
+    if place is not None or data.rule is None:
+        return data.ranks[place or 0]
     return _apply_rule(data.rule, planned.levels[level].confidence_level, n)
 
 
@@ -225,24 +218,29 @@ def _find_above(n: int, level: Fraction, chance: float) -> int:
 # -- cases drawn at random ---------------------------------------------------------------------------------
 
 
+def _check_cases(claim: Claim) -> Verdict:
+    mean = Fraction(claim.votes, claim.message.numbers * (claim.n_sites + 1))
+    return mean >= claim.level, f"at least {float(mean):.12f}"
+
+
 class CasesAudit(MessageAudit):
     """Audit of cases drawn at random."""
 
-    def __init__(self) -> None:
-        self.checks = {("new-site", MEAN): _check_cases}
+    checks: ClassVar = {("new-site", MEAN): _check_cases}
 
     def problem(self, planned: Design, n: int, site: str, payload: Any) -> str | None:
         """Compare the number of cases."""
         find_place(planned, n, site)
-        if len(payload.values) != min(n, _count_numbers(planned)):
+        message: Any = planned.message
+        if len(payload.values) != min(n, message.numbers):
             return "another number of cases"
         return None if list(payload.values) == sorted(payload.values) else "cases out of order"
 
     def threshold(self, claim: Claim, payloads: Mapping[str, Any]) -> float:
         """Return the smallest case at which the votes reach those needed."""
         ballots: list[tuple[float, int]] = []
+        numbers = claim.message.numbers
         for kind in claim.design.kinds:
-            numbers = _count_numbers(claim.design)
             drawn = min(kind.n, numbers)
             votes = [high - low for low, high in pairwise(numbers * i // drawn for i in range(drawn + 1))]
             for name in kind.names:
@@ -251,18 +249,9 @@ class CasesAudit(MessageAudit):
 
     def most_votes(self, claim: Claim) -> int:
         """Return the votes of all sites, which are the same at each."""
-        return _count_numbers(claim.design) * claim.n_sites
+        return int(claim.message.numbers * claim.n_sites)
 
     def needed_votes(self, claim: Claim, planned: Level) -> int:
         """Return the level as a share of the cases of all sites and of one more, whose cases are +inf."""
-        return math.ceil(_count_numbers(claim.design) * claim.level * (claim.n_sites + 1))
-
-
-def _count_numbers(design: Design) -> int:
-    assert isinstance(design.message, Cases)
-    return design.message.numbers
-
-
-def _check_cases(claim: Claim) -> Verdict:
-    mean = Fraction(claim.votes, _count_numbers(claim.design) * (claim.n_sites + 1))
-    return mean >= claim.level, f"at least {float(mean):.12f}"
+        needed: Fraction = claim.message.numbers * claim.level * (claim.n_sites + 1)
+        return math.ceil(needed)

@@ -48,6 +48,11 @@ class Voters(NamedTuple):
         return sum(self.votes)
 
     @property
+    def casts(self) -> tuple[int, ...]:
+        """Votes that one site casts when none, one, two, ... of its numbers lie below."""
+        return tuple(accumulate(self.votes, initial=0))
+
+    @property
     def finite(self) -> "Voters":
         """The same without ranks above n, which mean +inf."""
         kept = sum(rank <= self.n for rank in self.ranks)
@@ -273,13 +278,12 @@ def _reach_votes(case: _Case, work: Work, c: Floats) -> Floats:
         raise NotVerifiableError("too large")
     work.spend(case.add_up(lambda site: (len(site.ranks) + 1) * (_CALL + (_BETA + length) * c.size)))
     rows = [(site, _find_masses(site, c)) for site in case.sites]
+    votes: list[tuple[Sequence[int], Floats]]
     if case.left_out:
         below = [masses[1] for site, masses in rows for _ in range(site.number)]
-        votes = [
-            (_list_casts(rows[0][0]), np.stack([1 - p, p])) for p in np.sort(below, axis=0)[case.left_out :]
-        ]
+        votes = [((0, 1), np.stack([1 - p, p])) for p in np.sort(below, axis=0)[case.left_out :]]
     else:
-        votes = [(_list_casts(site), masses) for site, masses in rows for _ in range(site.number)]
+        votes = [(site.casts, masses) for site, masses in rows for _ in range(site.number)]
     return np.asarray(_convolve(votes, case.needed, np.ones((1, c.size))))
 
 
@@ -288,11 +292,6 @@ def _find_masses(site: Voters, c: Floats) -> Floats:
     l = np.array(site.ranks)[:, None]
     below = [np.ones((1, c.size)), special.betainc(l, site.n - l + 1, c), np.zeros((1, c.size))]
     return np.asarray(np.maximum(-np.diff(np.concatenate(below), axis=0), 0.0))
-
-
-def _list_casts(site: Voters) -> tuple[int, ...]:
-    """Return the votes that a site casts when none, one, two, ... of its numbers lie below."""
-    return tuple(accumulate(site.votes, initial=0))
 
 
 def _convolve(sites: Iterable[tuple[Sequence[int], Any]], needed: int, law: Any) -> Any:
@@ -329,14 +328,11 @@ def _simple_mean(case: _Case) -> Fraction | None:
     """Return the mean where it is a simple fraction."""
     if case.certain is not None or case.left_out:
         return None if case.certain is None else Fraction(case.certain)
-    sites, n_points, total = (
-        case.sites,
-        case.add_up(lambda site: site.n),
-        case.add_up(lambda site: site.total),
-    )
+    sites, n_points = case.sites, case.add_up(lambda site: site.n)
+    total = case.add_up(lambda site: site.total)
     if case.add_up(lambda site: 1) == 1:  # split conformal prediction
-        casts = _list_casts(sites[0])[1:]
-        ranks = (rank for rank, votes in zip(sites[0].ranks, casts, strict=True) if votes >= case.needed)
+        pairs = zip(sites[0].ranks, sites[0].casts[1:], strict=True)
+        ranks = (rank for rank, votes in pairs if votes >= case.needed)
         return Fraction(next(ranks), n_points + 1)
     if len(sites) == 1 and sites[0].n == 1:  # one score at each site
         return Fraction(-(-case.needed // sites[0].total), n_points + 1)
@@ -344,14 +340,10 @@ def _simple_mean(case: _Case) -> Fraction | None:
     if all(site.ranks[-1] == site.n for site in sites) and case.needed > total - spared:
         return Fraction(n_points, n_points + 1)  # the largest of all scores
     mirrored = all(
-        site.votes == site.votes[::-1] and {low + high for low, high in _list_pairs(site)} == {site.n + 1}
+        site.votes == site.votes[::-1] and site.ranks == tuple(site.n + 1 - l for l in reversed(site.ranks))
         for site in sites
     )
     return Fraction(1, 2) if mirrored and 2 * case.needed == total + 1 else None
-
-
-def _list_pairs(site: Voters) -> Iterable[tuple[int, int]]:
-    return zip(site.ranks, site.ranks[::-1], strict=True)
 
 
 def _count_mean(cases: Sequence[_Case], work: Work) -> Fraction:
@@ -361,17 +353,13 @@ def _count_mean(cases: Sequence[_Case], work: Work) -> Fraction:
     them. So it is missed with probability sum_r W_r / (binom(N, r) (N + 1)), where W_r counts the ways to
     choose r scores. The W_r are the digits of one whole number, in a base that exceeds them all.
     """
-    n = cases[0].add_up(lambda site: site.n)
-    width, missed = n + 1, Fraction(0)
-
-    def ways(site: Voters) -> list[int]:
-        return [way << (width * i) for i, way in enumerate(_list_terms(site.n, 1, 1))]
-
     if len(cases) > 1:
         raise NotVerifiableError("too close to the level")
-    packed = _count_ways(cases[0], width, ways, work)
-    for r in range(n + 1):
-        missed += Fraction((packed >> (width * r)) & ((1 << width) - 1), math.comb(n, r))
+    n = cases[0].add_up(lambda site: site.n)
+    width = n + 1
+    packed = _count_ways(cases[0], width, lambda site: _list_terms(site.n, 1 << width, 1), work)
+    digits = ((packed >> (width * r)) & ((1 << width) - 1) for r in range(n + 1))
+    missed = sum((Fraction(ways, math.comb(n, r)) for r, ways in enumerate(digits)), Fraction(0))
     return 1 - missed / (n + 1)
 
 
@@ -391,9 +379,8 @@ def _count_ways(case: _Case, width: int, ways: Callable[[Voters], list[int]], wo
     """
     n = case.add_up(lambda site: site.n)
     words = n * width / 30
-    operations = case.add_up(lambda site: len(site.ranks) + 1) * case.needed * (500 + words**1.3) + n * (
-        500 + words
-    )
+    steps = case.add_up(lambda site: len(site.ranks) + 1) * case.needed
+    operations = steps * (500 + words**1.3) + n * (500 + words)
     if case.left_out or operations > _MOST_COUNTING:
         raise NotVerifiableError("too close to the level")
     work.spend(operations)
@@ -401,7 +388,7 @@ def _count_ways(case: _Case, width: int, ways: Callable[[Voters], list[int]], wo
     for site in case.sites:
         terms = ways(site)
         masses = [sum(terms[i:j]) for i, j in pairwise((0, *site.ranks, site.n + 1))]
-        votes += [(_list_casts(site), masses)] * site.number
+        votes += [(site.casts, masses)] * site.number
     return int(_convolve(votes, case.needed, np.ones(1, dtype=object)))
 
 

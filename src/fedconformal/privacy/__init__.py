@@ -4,18 +4,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedconformal._extras import call_higher
-from fedconformal.privacy._bins import Bins
+from fedconformal.privacy._bins import Bins, Privacy
 from fedconformal.privacy._ledger import BudgetExceededError, Ledger, Quote, exact_text, fingerprint
 from fedconformal.privacy._ledger_file import Entry, LedgerAccessWarning, LedgerError
-from fedconformal.privacy._noise import (
+from fedconformal.privacy._mechanisms import (
     CountNoise,
+    PrivateQuantile,
     prepare_count,
     prepare_noisy_counts,
     scale_noise,
     simulate_noisy_counts,
 )
-from fedconformal.privacy._privacy import Privacy
-from fedconformal.privacy._quantile import PrivateQuantile
 from fedconformal.privacy._shuffling import amplified_epsilon
 
 __all__ = ["Bins", "Ledger", "Privacy", "amplified_epsilon", "simulate"]

@@ -1,4 +1,4 @@
-"""Bins: the public grid to which a site rounds its scores before a private release.
+"""Privacy that a coordinator asks for, and the public grid to which a site rounds its scores.
 
 Edges are part of the plan, so nothing here takes the site's own calibration scores to choose them.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
+from fractions import Fraction
 from itertools import pairwise
 from numbers import Real
 from typing import Any
@@ -15,12 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._util import Floats, Ints, integer, plain_array
+from fedconformal._util import Floats, Ints, choice, fraction, integer, plain_array
+from fedconformal.documents import LARGEST_EPSILON, SMALLEST_EPSILON
 
-_BLOCK = 65_536
-"""Scores placed at a time: small enough to stay in the processor's cache."""
 _SHOWN = 6  # edges at the most
-_CELLS = 4  # of a finder, for each bin
 
 
 @dataclass(frozen=True)
@@ -51,8 +50,6 @@ class Bins:
     >>> bins = Bins([0.25, 0.5, 1.0])
     >>> bins.place([0.1, 0.25, 0.3, 7.0]).tolist()
     [2, 1, 1]
-    >>> bins.value(0), bins.value(2)
-    (0.25, inf)
     """
 
     edges: tuple[float, ...]
@@ -203,52 +200,9 @@ class Bins:
         ValueError
             If it is not flat.
         """
-        values, finder = _flat("scores", scores), _Finder(np.array(self.edges[: self.n_bins - 1]))
-        counts = np.zeros(self.n_bins, np.int64)
-        for start in range(0, values.size, _BLOCK):
-            counts += np.bincount(finder.find(values[start : start + _BLOCK]), minlength=counts.size)
-        return counts
-
-    def value(self, bin_index: int) -> float:
-        """Return the score that a release of this bin stands for.
-
-        Parameters
-        ----------
-        bin_index : int
-            Which bin; 0 is the first.
-
-        Returns
-        -------
-        float
-            Its right edge; +inf for the last bin.
-        """
-        index = integer("bin_index", bin_index, low=0, high=self.n_bins - 1)
-        return self.edges[index] if index < self.n_bins - 1 else math.inf
-
-
-class _Finder:
-    """Finds bins by a guess from a table of narrow cells, and by bisection where the guess is wrong."""
-
-    def __init__(self, inner: Floats) -> None:
-        self._inner = inner
-        self._lower, self._upper = np.append(-np.inf, inner), np.append(inner, np.inf)
-        self._cells = _CELLS * (inner.size + 1)
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            width = (inner[-1] - inner[0]) / self._cells
-            self._per_cell = 1 / width
-            starts = inner[0] + np.arange(self._cells) * width
-        self._table = np.searchsorted(inner, starts)
-
-    def find(self, values: Floats) -> Ints:
-        """Return the bin of each value; NaN is above the last edge."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            # These two put NaN into the first cell, so that every cell is one.
-            cell = np.fmin(np.fmax((values - self._inner[0]) * self._per_cell, 0), self._cells - 1)
-        found: Ints = self._table[cell.astype(np.int64)]
-        found = found + (values > self._upper[found])
-        wrong = np.flatnonzero(~((values > self._lower[found]) & (values <= self._upper[found])))
-        found[wrong] = np.searchsorted(self._inner, values[wrong])
-        return found
+        values = np.sort(_flat("scores", scores))  # NaN is above the last edge
+        up_to = np.searchsorted(values, np.array(self.edges[: self.n_bins - 1]), side="right")
+        return np.diff(up_to, prepend=0, append=values.size)
 
 
 def _edges(value: Any) -> tuple[float, ...]:
@@ -296,3 +250,78 @@ def _flat(name: str, value: ArrayLike) -> Floats:
         raise ValueError(f"{name} must be a flat array, got shape {array.shape}")
     with np.errstate(over="ignore"):
         return array.astype(np.float64, copy=False)
+
+
+_ANALYSES = {"curve": "curve", "paper": "bin"}
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """Local differential privacy of every site's report: neighbours replace one record.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss of a site's answer for one group of cases, from 0.000001 to 100; it serves all levels.
+    bins : Bins, optional
+        Public grid on which scores are counted, fixed before any calibration score is looked at. It may be
+        left out where the score is bounded.
+    analysis : {"curve", "paper"}
+        ``"curve"``: sites send noisy counts of their scores in the bins. ``"paper"``: Algorithms 2 and 3 of
+        the paper, for equal sites and the marginal criterion; levels share epsilon evenly.
+    gamma : float, optional
+        For the paper's analysis, the share of the error probability that is spent on the noise; searched if
+        left out.
+
+    Raises
+    ------
+    TypeError
+        If ``bins`` is not a Bins, or ``epsilon`` not a number.
+    ValueError
+        If a number or a name is not one of those allowed.
+
+    Examples
+    --------
+    >>> from fedconformal.privacy import Bins, Privacy
+    >>> Privacy(epsilon=1.0, bins=Bins.uniform(0, 5, 100)).exact_epsilon
+    Fraction(1, 1)
+    """
+
+    epsilon: float
+    bins: Bins | None = None
+    _: KW_ONLY
+    analysis: str = "curve"
+    gamma: float | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        """Refuse invalid values."""
+        if isinstance(self.epsilon, Bins):
+            raise TypeError("epsilon comes first, then the bins, as in Privacy(1.0, Bins.uniform(0, 5, 100))")
+        low = SMALLEST_EPSILON
+        fraction("epsilon", self.epsilon, low=low / 2, high=LARGEST_EPSILON, closed=True)
+        if self.epsilon < low:
+            raise ValueError(
+                f"epsilon must be a number in [{low:g}, {LARGEST_EPSILON:g}], got {self.epsilon}"
+            )
+        if self.bins is not None and not isinstance(self.bins, Bins):
+            raise TypeError(f"bins must be Bins, for example Bins.uniform(0, 5, 100), got {self.bins!r}")
+        choice("analysis", self.analysis, _ANALYSES)
+        if self.gamma is not None:
+            fraction("gamma", self.gamma)
+            if self.message == _ANALYSES["curve"]:
+                raise ValueError(f"gamma is a parameter of analysis 'paper', got {self.gamma}")
+
+    @property
+    def message(self) -> str:
+        """Name of the message that sites send."""
+        return _ANALYSES[self.analysis]
+
+    @property
+    def default_criterion(self) -> str | None:
+        """Criterion that is meant where none is chosen; None for the promise's own."""
+        return None if self.message == _ANALYSES["curve"] else "marginal"
+
+    @property
+    def exact_epsilon(self) -> Fraction:
+        """The privacy loss as the decimal that was written."""
+        return fraction("epsilon", self.epsilon, high=LARGEST_EPSILON, closed=True)

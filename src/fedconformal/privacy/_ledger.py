@@ -26,7 +26,6 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -36,6 +35,7 @@ from numpy.typing import ArrayLike
 
 from fedconformal._text import count
 from fedconformal._util import fraction, integer, plain_array
+from fedconformal.documents import ratio_text as exact_text
 from fedconformal.privacy._ledger_file import Entry, LedgerError, LedgerFile, warn_of_access
 
 
@@ -690,30 +690,6 @@ def fingerprint(scores: ArrayLike) -> str:
     values[np.isnan(values)] = np.nan  # first: adding to a signalling NaN warns
     values += 0.0
     return hashlib.sha256(values.data).hexdigest()
-
-
-def exact_text(value: Fraction) -> str:
-    """Write a decimal as it was written, or a ratio.
-
-    Parameters
-    ----------
-    value : Fraction
-        An exact number.
-
-    Returns
-    -------
-    str
-        All its digits, or numerator and denominator.
-
-    Examples
-    --------
-    >>> from fractions import Fraction
-    >>> from fedconformal.privacy import exact_text
-    >>> exact_text(Fraction("0.3")), exact_text(Fraction(1, 3))
-    ('0.3', '1/3')
-    """
-    decimal = Decimal(value.numerator) / Decimal(value.denominator)
-    return format(decimal, "f") if Fraction(decimal) == value else str(value)
 
 
 def _exact_epsilon(value: float | Fraction) -> Fraction:

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from fedconformal._util import fraction, integer
-from fedconformal.privacy._noise import check_epsilon
+from fedconformal.privacy._mechanisms import check_epsilon
 
 _ROUNDING = 1e-9
 """Relative allowance for rounding in a divergence: a thousand times what scipy's binomials need."""
