@@ -54,7 +54,7 @@ class TestCodes:
 class TestSentences:
     def test_rewording_one_changes_no_digest(self, found, monkeypatch):
         before, digest = assumption_sentences(found), found.digest
-        monkeypatch.setitem(_notes._SENTENCES, "ties", lambda calibration: "Ties do no harm.")
+        monkeypatch.setitem(_notes._SENTENCES, "ties", "Ties do no harm.")
         monkeypatch.setattr(Population, "assumed", lambda self: "All cases are alike.")
         plan = fc.plan(n_points=SIZES, confidence_level=0.9)
         again = fc.calibrate(plan, federation(plan, SIZES)[1:])

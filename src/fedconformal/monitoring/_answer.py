@@ -124,10 +124,8 @@ def prepare_answer(
     policy = SitePolicy() if policy is None else policy
     if not isinstance(policy, SitePolicy):
         raise TypeError(f"policy must be a SitePolicy, got {policy!r}")
-    policy.check_exact(is_exact=epsilon is None, has_ledger=ledger is not None)
-    published = calibration.whole
-    policy.check_author("calibration", published)
-    policy.check_names(published.plan)
+    published, is_exact = calibration.whole, epsilon is None
+    policy.check_document(published, published.plan, is_exact=is_exact, has_ledger=ledger is not None)
     refuse_levels(calibration)
     values = flat_scores(scores) if epsilon is None else _fill_missing(scores)
     if groups is None and published.plan.grouping.has_labels:

@@ -1,4 +1,4 @@
-"""The whole round in one call, for somebody who holds the scores of all sites."""
+"""For somebody who holds arrays: the whole round in one call, and prediction sets of new cases."""
 
 from __future__ import annotations
 
@@ -14,14 +14,34 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedconformal import _util
-from fedconformal._util import Scores, flat_numbers, is_missing, plain_array, private_numbers
-from fedconformal.documents import Calibration, Plan, Report, ReportPart, check_site_name, unique_labels
+from fedconformal._text import quoted
+from fedconformal._util import (
+    Bools,
+    Floats,
+    Ints,
+    Scores,
+    flat_numbers,
+    is_missing,
+    plain_array,
+    private_numbers,
+)
+from fedconformal.documents import (
+    Calibration,
+    Plan,
+    Report,
+    ReportPart,
+    ScoreRule,
+    check_site_name,
+    label_text,
+    unique_labels,
+)
 from fedconformal.messages import of
 from fedconformal.privacy import Ledger
 from fedconformal.protocol._calibrate import calibrate
 from fedconformal.protocol._plan import make_plan, warn_about
 from fedconformal.protocol._policy import SitePolicy
 from fedconformal.protocol._report import is_private, report
+from fedconformal.scores import IntervalScore, LabelScore, Score, from_name
 
 _MANY = 1_000_000  # scores from which on threads are worth starting
 
@@ -229,18 +249,6 @@ def rows_by_site(sites: Any, n: int) -> dict[str, NDArray[np.intp]]:
 
     Every row belongs to exactly one site, or none does: a missing label is refused.
 
-    Parameters
-    ----------
-    sites : array-like of shape (n,)
-        The site of each row.
-    n : int
-        How many rows there are.
-
-    Returns
-    -------
-    dict
-        The places of the rows of each site, sites in alphabetical order.
-
     Examples
     --------
     >>> {site: rows.tolist() for site, rows in rows_by_site(["B", "A", "B"], 3).items()}
@@ -269,18 +277,6 @@ def rows_by_site(sites: Any, n: int) -> dict[str, NDArray[np.intp]]:
 
 def group_names(groups: Any, n: int) -> NDArray[np.object_]:
     """Return the group of each row as documents name it.
-
-    Parameters
-    ----------
-    groups : array-like of shape (n,)
-        The group of each row, text or whole numbers.
-    n : int
-        How many rows there are.
-
-    Returns
-    -------
-    array of str
-        Of shape (n,).
 
     Examples
     --------
@@ -315,3 +311,159 @@ def simulate(plan: Plan, scores: Mapping[str, ArrayLike], rng: np.random.Generat
             Report(plan=plan.digest, site=site, parts=(ReportPart(n=values.size, payload=payload),))
         )
     return calibrate(plan, reports)
+
+
+# -- from predictions to sets, with the thresholds of a calibration ------------------------------------------
+
+
+def predict_interval(
+    calibration: Calibration, prediction: ArrayLike, *, score: Score | None = None, **where: Any
+) -> Floats:
+    """Return the prediction intervals of new cases; the method of a calibration."""
+    rule = score_of(calibration.plan.score, score)
+    if not isinstance(rule, IntervalScore):
+        raise ValueError(f"score {rule.name!r} is of classes: use predict_set")
+    sets = prediction_sets(calibration, rule, prediction, **where)
+    return np.asarray(sets[:, :, 0] if sets.shape[2] == 1 else sets)
+
+
+def predict_set(
+    calibration: Calibration,
+    probabilities: Any,
+    *,
+    classes: Any = None,
+    score: Score | None = None,
+    as_labels: bool = False,
+    **where: Any,
+) -> Bools | list[Any]:
+    """Return the prediction sets of new cases; the method of a calibration."""
+    rule = score_of(calibration.plan.score, score)
+    if not isinstance(rule, LabelScore):
+        raise ValueError(f"score {rule.name!r} is of numbers: use predict_interval")
+    table = plain_array(probabilities)
+    own, names = (
+        calibration.plan.classes,
+        getattr(probabilities, "columns", None) if classes is None else classes,
+    )
+    names = None if names is None else np.asarray(list(names), dtype=object).tolist()
+    if own is not None and (table.ndim != 2 or table.shape[1] != len(own)):
+        raise ValueError(
+            f"probabilities must have one column for each of the {len(own)} classes of the plan, got "
+            f"shape {table.shape}"
+        )
+    if own is None and classes is not None:
+        raise ValueError("classes was given, but the plan does not name its classes")
+    places = np.arange(table.shape[-1]) if own is None or names is None else class_places(names, own)
+    sets = prediction_sets(calibration, rule, table[:, places], **where)
+    given = np.asarray(sets, dtype=np.bool_)[:, np.argsort(places)]
+    if as_labels:
+        return labels_in(given, names or own or range(given.shape[1]))
+    return given[:, :, 0] if given.shape[2] == 1 else given
+
+
+def prediction_sets(
+    calibration: Calibration,
+    score: Score,
+    prediction: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    site: str | None = None,
+    u: Any = None,
+) -> Floats | Bools:
+    """Return the sets of new cases at every level, each with the threshold of its group, site or class.
+
+    Probabilities are in the order of the plan's classes, where it names them; ``u`` are uniform numbers, or a
+    source of them, for a randomized score. The shape is (n, 2, n_levels) or (n, n_classes, n_levels).
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from fedconformal.protocol import prediction_sets
+    >>> calibration = fc.conformalize({"A": range(40)}, score="absolute")
+    >>> prediction_sets(calibration, fc.scores.Absolute(), [100.0])[:, :, 0]
+    array([[ 64., 136.]])
+    """
+    grouping = calibration.plan.grouping
+    if groups is not None and not grouping.by_label:
+        by_class = "with groups by class, which predictions do not need"
+        raise ValueError(
+            "`groups` was given, but this model was calibrated "
+            f"{by_class if grouping.by_class else 'without groups'}"
+        )
+    if groups is None and grouping.by_label:
+        raise ValueError(
+            f"groups must give the group of each case: the calibration has {quoted(grouping.labels)}"
+        )
+    if site is not None and not grouping.by_site:
+        raise ValueError(f"site must be left out, got {site!r}: the sites have no thresholds of their own")
+    if not grouping.by_class:
+        if groups is not None:
+            thresholds = calibration.threshold_of(groups, site=site).reshape(len(plain_array(groups)), -1)
+        else:
+            group = grouping.group_of_site(site) if grouping.by_site else None
+            thresholds = np.array(calibration.by_group[group].thresholds)
+        return score.sets(prediction, thresholds, **score.draws(u))
+    if not isinstance(score, LabelScore):
+        raise ValueError(f"score must be one of classes for a plan by class, got {score.name!r}")
+    thresholds = calibration.threshold_of(calibration.plan.classes or (), site=site)
+    n_levels = len(calibration.plan.confidence_levels)
+    return score.sets_by_class(prediction, thresholds.reshape(-1, n_levels), **score.draws(u))
+
+
+def score_of(rule: ScoreRule | None, given: Score | None = None) -> Score:
+    """Return the score that a plan fixes, or else one that is given.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from fedconformal.protocol import score_of
+    >>> score_of(fc.plan(score="raps").score)
+    RAPS(penalty=0.01, k_reg=5, randomized=False)
+    """
+    if rule is None:
+        if given is None:
+            raise ValueError("score must be given: the plan fixes none")
+        return given
+    fixed = from_name(rule.name, **rule.parameters)
+    if given is not None and given != fixed:
+        raise ValueError(f"score must be the score of the plan, {fixed}, got {given}")
+    return fixed
+
+
+def class_places(names: Sequence[Any], classes: Sequence[str]) -> Ints:
+    """Return the place of each class among columns that are named after classes.
+
+    The names are the classes, or the classes after a beginning that all have in common.
+
+    Examples
+    --------
+    >>> from fedconformal.protocol import class_places
+    >>> class_places(["p_sick", "p_well"], ["well", "sick"]).tolist()
+    [1, 0]
+    """
+    given = [label_text(name) for name in names]
+    shared = (sum(map(len, given)) - sum(map(len, classes))) // max(len(classes), 1)
+    known = [name[shared:] if shared > 0 else name for name in given]
+    alike = shared <= 0 or len({name[:shared] for name in given}) == 1
+    if alike and len(known) == len(classes) and set(known) == set(classes):
+        place_of = {name: place for place, name in enumerate(known)}
+        return np.array([place_of[name] for name in classes])
+    raise ValueError(
+        f"columns must be named after the classes, {quoted(classes)}, in any order, got {quoted(given)}"
+    )
+
+
+def labels_in(sets: Bools, classes: Sequence[Any]) -> list[Any]:
+    """Return the labels in each set as lists, in the order of the columns; with several levels, one for each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> labels_in(np.array([[True, False], [True, True], [False, False]]), ["no", "yes"])
+    [['no'], ['no', 'yes'], []]
+    """
+    names = np.asarray(classes, dtype=object).tolist()
+    if sets.ndim == 3 and sets.shape[2] > 1:
+        return [[labels_in(row[:, i][np.newaxis], names)[0] for i in range(row.shape[1])] for row in sets]
+    flat = sets.reshape(len(sets), -1)
+    return [[names[place] for place in np.flatnonzero(row)] for row in flat]

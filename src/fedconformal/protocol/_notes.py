@@ -1,15 +1,17 @@
 """Notes and assumptions of a plan, as sentences."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 
 from fedconformal._text import count, percent, plain_spaces
-from fedconformal.documents import Advice, Calibration, Design, Gridded, Level, Plan, SiteKind
+from fedconformal.documents import MOST_CLASSES, Advice, Calibration, Design, Gridded, Level, Plan, SiteKind
 from fedconformal.messages import of
 from fedconformal.planning import CRITERIA, PROMISES
 from fedconformal.privacy import exact_text
 from fedconformal.protocol._plan import score_cautions
 from fedconformal.protocol._report import is_private
+from fedconformal.scores import SCORES, LabelScore, from_name
 
 # -- what a guarantee rests on: codes in the document, sentences for people --------------------------------
 
@@ -85,8 +87,26 @@ def assumption_sentences(calibration: Calibration, kind: AssumptionKind | None =
     >>> assumption_sentences(fc.conformalize({"A": range(40)}))[1]
     'With ties among scores the coverage can only be larger than stated.'
     """
+    plan, missing = calibration.plan, calibration.n_missing
+    whether = "Whether a site answers"
+    if plan.is_grouped:
+        whether += " for a group"
+    elif missing:
+        whether = f"{count(missing, 'site')} did not answer; whether a site answers"
+    faulty = f"At most {plan.max_faulty} of the reports"
+    if plan.is_grouped:
+        faulty = f"In each group at most as many reports as its plan allows (up to {plan.max_faulty})"
+    facts = {
+        "whether": whether,
+        "faulty": faulty,
+        "epsilon": float(max(of(design.message).epsilon(design) or 0 for design in plan.designs)),
+        "sizes": _PUBLIC_SIZES if plan.is_grouped else "",
+    }
+    known = {code: text.format(**facts) for code, text in _SENTENCES.items()}
+    for promise in (PROMISES[name]() for name in PROMISES):
+        known[promise.assumption] = promise.assumed_in_groups() if plan.is_grouped else promise.assumed()
     return tuple(
-        _sentence(code, calibration)
+        known.get(code, f"An assumption that this version does not know: {code}.")
         for code in calibration.assumptions
         if kind in (None, _KINDS.get(code, AssumptionKind.CONDITION))
     )
@@ -101,80 +121,31 @@ _KINDS = {
 }
 """Of codes that are no conditions."""
 
-
-def _sentence(code: str, calibration: Calibration) -> str:
-    for name in PROMISES:
-        if PROMISES[name].assumption == code:
-            promise = PROMISES[name]()
-            return promise.assumed_in_groups() if calibration.plan.is_grouped else promise.assumed()
-    if code not in _SENTENCES:
-        return f"An assumption that this version does not know: {code}."
-    return _SENTENCES[code](calibration)
-
-
-def _silence(calibration: Calibration) -> str:
-    if calibration.plan.is_grouped:
-        return "Whether a site answers for a group does not depend on any site's scores."
-    missing = calibration.n_missing
-    if missing == 0:
-        return "Whether a site answers does not depend on any site's scores."
-    who = "1 site did not answer" if missing == 1 else f"{missing} sites did not answer"
-    return f"{who}; whether a site answers does not depend on any site's scores."
-
-
-def _faulty(calibration: Calibration) -> str:
-    most = calibration.plan.max_faulty
-    where = (
-        f"In each group at most as many reports as its plan allows (up to {most})"
-        if calibration.plan.is_grouped
-        else f"At most {most} of the reports"
-    )
-    return (
-        f"{where} are wrong, in whatever way; which sites these are does not depend on the scores of the "
-        "others."
-    )
-
-
-def _private(calibration: Calibration) -> str:
-    losses = [of(design.message).epsilon(design) or 0 for design in calibration.plan.designs]
-    sizes = (
-        " The number of cases of each group is public; a person with cases in several groups pays for each."
-        if calibration.plan.is_grouped
-        else ""
-    )
-    return (
-        f"Each report is {float(max(losses)):g}-differentially private for every record behind it, if the "
-        f"site kept its ledger; the guarantee allows for the noise and holds for every data set.{sizes}"
-    )
-
-
-def _said(text: str) -> Callable[[Calibration], str]:
-    return lambda calibration: text
-
-
-_SENTENCES: dict[str, Callable[[Calibration], str]] = {
-    "labels-first": _said(
-        "New cases get their labels in the same way as calibration cases, before their truth is known."
-    ),
-    "true-classes": _said(
-        "Each class is covered individually: how common the classes are may differ between sites, and "
-        "between these and new cases, in any way, but new cases of a class are like its calibration cases."
-    ),
-    "own-site": _said("A threshold is used for new cases of its own site alone."),
-    "ties": _said("With ties among scores the coverage can only be larger than stated."),
-    "silence": _silence,
-    "faulty": _faulty,
-    "as-planned": _said("Every report was made as the plan says."),
-    "private": _private,
-    "signed-whole": _said("Every message was signed as a whole with its site's key."),
-    "not-authenticated": _said(
-        "The reports were not authenticated: whoever could deliver a file could pose as a site."
-    ),
-    "several-levels": _said(
-        "Each level's guarantee holds individually; a level whose threshold was below that of a lower level "
-        "got the larger one, which can only add coverage."
-    ),
+_SENTENCES = {
+    "labels-first": "New cases get their labels in the same way as calibration cases, before their truth is "
+    "known.",
+    "true-classes": "Each class is covered individually: how common the classes are may differ between sites "
+    "and between these and new cases in any way, but new cases of a class are like its calibration cases.",
+    "own-site": "A threshold is used for new cases of its own site alone.",
+    "ties": "With ties among scores the coverage can only be larger than stated.",
+    "silence": "{whether} does not depend on any site's scores.",
+    "faulty": "{faulty} are wrong, in whatever way; which sites these are does not depend on the scores of "
+    "the others.",
+    "as-planned": "Every report was made as the plan says.",
+    "private": "Each report is {epsilon:g}-differentially private for every record behind it, if the site "
+    "kept its ledger; the guarantee allows for the noise and holds for every data set.{sizes}",
+    "signed-whole": "Every message was signed as a whole with its site's key.",
+    "not-authenticated": "The reports were not authenticated: whoever could deliver a file could pose as a "
+    "site.",
+    "several-levels": "Each level's guarantee holds individually; a level whose threshold was below that of "
+    "a lower level got the larger one, which can only add coverage.",
 }
+_PUBLIC_SIZES = (
+    " The number of cases of each group is public; a person with cases in several groups pays for each."
+)
+
+
+# -- what is to be known of a plan, and of thresholds that admit everything ---------------------------------
 
 
 def describe_problems(plan: Plan) -> tuple[str, ...]:
@@ -186,8 +157,7 @@ def describe_notes(plan: Plan) -> tuple[str, ...]:
     """Describe problems, sites that are too small or not asked, and missing sites; an attribute of a plan."""
     return (
         *describe_problems(plan),
-        *_in_groups(plan, _too_small),
-        *_in_groups(plan, _send_all),
+        *_in_groups(plan, _unusual_ranks),
         *_absent(plan),
         *_in_groups(plan, _not_asked),
         *_in_groups(plan, _missing),
@@ -224,24 +194,19 @@ def _problems(design: Design, *, one_site: bool) -> Iterator[str]:
         )
 
 
-def _too_small(design: Design) -> Iterator[str]:
+def _unusual_ranks(design: Design) -> Iterator[str]:
     for place, level in enumerate(design.levels):
         ranks = of(design.message).local_ranks(design, place) or ()
-        small = [kind for kind, own in zip(design.kinds, ranks, strict=False) if own and own[0] > kind.n]
-        if small:
+        most = max(map(len, ranks), default=0)
+        pairs = list(zip(design.kinds, ranks, strict=False))
+        if small := [kind for kind, own in pairs if own and own[0] > kind.n]:
             number, listed = _listed(small)
             few = "has too few cases" if number == 1 else "have too few cases"
             yield (
                 f"At {_level(level)}, {count(number, 'site')} {few} for the rank "
                 f"asked for, which counts as infinite: {listed}."
             )
-
-
-def _send_all(design: Design) -> Iterator[str]:
-    for place, level in enumerate(design.levels):
-        ranks = of(design.message).local_ranks(design, place) or ()
-        most = max(map(len, ranks), default=0)
-        whole = [kind for kind, own in zip(design.kinds, ranks, strict=False) if len(own) == kind.n]
+        whole = [kind for kind, own in pairs if len(own) == kind.n]
         if most > 1 and whole:
             number, listed = _listed(whole)
             has, sends = ("has", "sends") if number == 1 else ("have", "send")
@@ -305,11 +270,44 @@ def _ways(advice: Advice, design: Design, least: int, *, one_site: bool) -> list
         ways.append(f"{count(advice.n_points, 'case')} per site")
         small = [kind for kind in design.kinds if kind.n < advice.n_points]
         if PROMISES[design.promise].smallest_decides and len(small) < len(design.kinds):
-            names = [name for kind in small for name in kind.names]
-            listed = ", ".join(names[:10]) + ", ..." * (len(names) > 10)
-            ways.append(f"to leave out {listed or f'sites with fewer than {advice.n_points:,}'}")
+            is_named = design.site_names is not None
+            left_out = _listed(small)[1] if is_named else f"sites with fewer than {advice.n_points:,}"
+            ways.append(f"to leave out {left_out}")
     if advice.n_sites is not None and not one_site:
         ways.append(f"{count(advice.n_sites, 'site')} of {count(least, 'case')}")
     if advice.epsilon is not None:
         ways.append(f"an epsilon of {float(advice.epsilon):g}")
     return ways
+
+
+def everything_sentences(calibration: Calibration) -> tuple[str, ...]:
+    """Describe finite thresholds that put a label into every set, where the plan fixes a score of labels.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from fedconformal.protocol import everything_sentences
+    >>> calibration = fc.conformalize({"A": [1.0] * 40}, score="lac")
+    >>> len(everything_sentences(calibration))
+    1
+    """
+    plan = calibration.plan
+    if plan.score is None or plan.score.name not in SCORES:
+        return ()
+    rule = from_name(plan.score.name, **plan.score.parameters)
+    if not isinstance(rule, LabelScore):
+        return ()
+    n_classes = MOST_CLASSES if plan.classes is None else len(plan.classes)
+    sentences = []
+    for part in calibration.parts:
+        group = part.design.group
+        for level, threshold in zip(plan.confidence_levels, part.thresholds, strict=True):
+            if threshold < math.inf and rule.admits_all(threshold, n_classes):
+                where = "" if group is None else f", group {group!r}"
+                by_class = group is not None and plan.grouping.by_class
+                what = f"label {group!r} is in every set" if by_class else "every label is in every set"
+                sentences.append(
+                    f"Level {level:g}{where}: the threshold, {threshold:g}, is as large as a score can be, "
+                    f"so {what}."
+                )
+    return tuple(sentences)

@@ -82,8 +82,14 @@ class SitePolicy:
             raise TypeError(f"private_only must be true, false or left out, got {self.private_only!r}")
         if self.max_epsilon is not None:
             _util.fraction("max_epsilon", self.max_epsilon, high=1e6, closed=True)
-        for name in ("scores", "promises"):
-            object.__setattr__(self, name, _names(name, getattr(self, name)))
+        for field in ("scores", "promises"):
+            names = getattr(self, field)
+            if names is None:
+                continue
+            is_list = isinstance(names, Iterable) and not isinstance(names, str)
+            if not is_list or not all(isinstance(name, str) for name in names):
+                raise TypeError(f"{field} must be a list of names, got {names!r}")
+            object.__setattr__(self, field, tuple(names))
         if self.coordinator is not None:
             check_public_key("coordinator", self.coordinator)
 
@@ -172,18 +178,7 @@ class SitePolicy:
         return min(_MOST_USUAL, max(_USUAL, n // _ONE_IN))
 
     def check_numbers(self, numbers: int, n: int) -> None:
-        """Refuse a message that holds too many exact scores.
-
-        Parameters
-        ----------
-        numbers, n : int
-            Number of scores that would leave, and of all scores of the site.
-
-        Raises
-        ------
-        PolicyError
-            With the line that would allow it.
-        """
+        """Refuse a message that holds too many exact scores of the n that the site has."""
         if numbers > self.numbers_of(n):
             raise PolicyError(
                 f"{numbers:,} of your {n:,} scores would leave, and the site's policy allows "
@@ -191,115 +186,60 @@ class SitePolicy:
             )
 
     def check_plan(self, plan: Plan, *, has_ledger: bool) -> None:
-        """Refuse a plan that this site does not answer, before any score is looked at.
-
-        Parameters
-        ----------
-        plan : Plan
-            The plan.
-        has_ledger : bool
-            True if a ledger or a data set was given to charge.
-
-        Raises
-        ------
-        PolicyError
-            With the line that would allow it.
-        """
-        self.check_author("plan", plan)
+        """Refuse a plan that this site does not answer, before any score is looked at."""
         is_exact = any(of(design.message).epsilon(design) is None for design in plan.designs)
-        self.check_exact(is_exact=is_exact, has_ledger=has_ledger)
+        self.check_document(plan, plan, is_exact=is_exact, has_ledger=has_ledger)
         if is_exact and self.curves != "plain" and any(of(each.message).adds_up for each in plan.designs):
             raise PolicyError(
                 "this plan asks for exact counts of all scores, and the site's policy allows them with noise "
                 'only: curves = "plain" would allow it'
             )
-        self.check_names(plan)
 
-    def check_names(self, plan: Plan) -> None:
-        """Refuse a plan whose score or promise the site does not take part in.
-
-        Parameters
-        ----------
-        plan : Plan
-            The plan.
-        """
-        score = None if plan.score is None else plan.score.name
-        self._check_named("scores", "uses the score", [score])
-        self._check_named("promises", "makes the promise", [design.promise for design in plan.designs])
-
-    def check_author(self, kind: str, document: Plan | Any) -> None:
-        """Refuse a document that the coordinator has not signed, where the policy names one.
+    def check_document(self, document: Any, plan: Plan, *, is_exact: bool, has_ledger: bool) -> None:
+        """Refuse an author, an exact answer, or the score and promise of a plan that the site does not allow.
 
         Parameters
         ----------
-        kind : str
-            The word for it.
         document : Plan or Calibration
-            Signed or not.
-        """
-        if self.coordinator is not None and not is_signed_by(document, self.coordinator):
-            raise PolicyError(
-                f"this {kind} is not signed by the coordinator whose key the site's policy names, "
-                f"{self.coordinator[:16]}..."
-            )
-
-    def check_exact(self, *, is_exact: bool, has_ledger: bool) -> None:
-        """Refuse an exact answer where only private ones may leave.
-
-        Parameters
-        ----------
+            The document that is answered; it must be signed where the policy names a coordinator.
+        plan : Plan
+            The plan itself, or that of the calibration.
         is_exact : bool
             True if numbers would leave as they are.
         has_ledger : bool
             True if a ledger or a data set was given to charge.
         """
-        if not is_exact or self.private_only is False:
-            return
-        if self.private_only:
+        if self.coordinator is not None and not is_signed_by(document, self.coordinator):
+            raise PolicyError(
+                f"this {document.kind} is not signed by the coordinator whose key the site's policy names, "
+                f"{self.coordinator[:16]}..."
+            )
+        if is_exact and self.private_only:
             raise PolicyError(
                 "exact numbers would leave, and the site's policy says private_only = true: nothing leaves"
             )
-        if has_ledger:
+        if is_exact and self.private_only is None and has_ledger:
             raise PolicyError(
                 "exact numbers would leave, but a ledger was given: omit ledger and dataset, or set "
                 "private_only = false in the site's policy to record the exact answer"
             )
+        score = None if plan.score is None else plan.score.name
+        named = [("scores", "uses the score", score)]
+        named += [("promises", "makes the promise", design.promise) for design in plan.designs]
+        for field, verb, name in named:
+            allowed = getattr(self, field)
+            if allowed is not None and name not in allowed:
+                words = "names none" if name is None else f"{verb} {name!r}"
+                wanted = [*allowed, *([] if name is None else [name])]
+                raise PolicyError(
+                    f"this plan {words}, and the site's policy allows {quoted(allowed)} alone: "
+                    f"{field} = {wanted} would allow it"
+                )
 
     def check_epsilon(self, epsilon: Fraction) -> None:
-        """Refuse an answer that costs more than one may.
-
-        Parameters
-        ----------
-        epsilon : Fraction
-            What it would cost.
-        """
+        """Refuse an answer that costs more than one may."""
         if self.max_epsilon is not None and epsilon > Fraction(str(self.max_epsilon)):
             raise PolicyError(
                 f"this answer would cost epsilon {exact_text(epsilon)}, and the site's policy allows "
                 f"{self.max_epsilon!r}: max_epsilon = {exact_text(epsilon)} would allow it"
             )
-
-    def _check_named(self, field: str, verb: str, names: list[str | None]) -> None:
-        allowed = getattr(self, field)
-        if allowed is None:
-            return
-        for name in names:
-            if name not in allowed:
-                said = "names none" if name is None else f"{verb} {name!r}"
-                wanted = [*allowed, *([] if name is None else [name])]
-                raise PolicyError(
-                    f"this plan {said}, and the site's policy allows {quoted(allowed)} alone: "
-                    f"{field} = {wanted} would allow it"
-                )
-
-
-def _names(field: str, given: Any) -> tuple[str, ...] | None:
-    if given is None:
-        return None
-    if (
-        isinstance(given, str)
-        or not isinstance(given, Iterable)
-        or not all(isinstance(name, str) for name in given)
-    ):
-        raise TypeError(f"{field} must be a list of names, got {given!r}")
-    return tuple(given)

@@ -402,9 +402,10 @@ class CheckRequest:
         named = self.plan.terms.model
         if named is not None and model not in (None, named):
             raise ValueError(f"the calibration is for the model {named}, and {model} came with it")
-        who.policy.check_author("calibration", self.calibration.whole)
-        who.policy.check_exact(is_exact=who.check_epsilon is None, has_ledger=who.has_ledger)
-        who.policy.check_names(self.plan)
+        is_exact = who.check_epsilon is None
+        who.policy.check_document(
+            self.calibration.whole, self.plan, is_exact=is_exact, has_ledger=who.has_ledger
+        )
 
     def prepare(self, who: Site, model: str | None, values: Any, labels: Any) -> Prepared:
         """Prepare the answer: nothing is drawn, charged or written yet."""
