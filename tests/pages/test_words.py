@@ -1,9 +1,14 @@
 """Sentences that the pages share: figures never promise more than there is."""
 
+import ast
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy import stats
 
+from fedconformal import pages
 from fedconformal._text import ceiling_percent, floor_percent, percent
 from fedconformal.pages._render import _environment, times_as_wide, width_ratio
 
@@ -47,3 +52,23 @@ def test_a_privacy_loss_is_a_factor_and_a_certainty():
     assert "at most 7.39 times as likely or unlikely (e to the power ε = 2)" in sentence("factor", 2.0)
     assert f"can be 88.1{SPACE}% sure which it was" in sentence("factor", 2.0)
     assert "promises next to nothing" in sentence("factor", 8.0)
+
+
+def sentences(source):
+    """Yield pieces of text of five words or more that are neither documentation, errors nor commands."""
+    tree = ast.parse(source)
+    skipped = [node for node in ast.walk(tree) if isinstance(node, (ast.Raise, ast.Expr))]
+    skipped = {id(part) for node in skipped for part in ast.walk(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
+            words = re.findall(r"\b[a-z]+\b", node.value)
+            if len(words) >= 5 and words[0] != "fedconformal":
+                yield node.value
+
+
+def test_sentences_stand_in_templates():
+    """So that each can be found with a search, and is whole where it is found."""
+    assert list(sentences('said = f"{n} of them are new cases"')) == [" of them are new cases"]
+    for path in Path(pages.__file__).parent.glob("*.py"):
+        if path.name not in ("_question.py", "_server.py"):  # which have ends of errors, and a header
+            assert list(sentences(path.read_text())) == [], path.name

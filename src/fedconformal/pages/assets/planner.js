@@ -1,6 +1,8 @@
 // The page asks, Python answers: nothing is computed here but where a slider stands.
 
 const $ = (id) => document.getElementById(id);
+const say = (name, values = {}) => $(`say-${name}`).textContent.replace(/\{(\w+)\}/g, (_, key) => values[key]);
+const brief = (text) => ({ text: text.slice(0, 30) });
 const REST = 160; // milliseconds without a change after which comparisons are searched
 
 // -- sliders: one beside each number, some on a logarithmic scale ------------------------------------------
@@ -70,15 +72,14 @@ function complain(input, sentence) {
 
 class Refused extends Error {}
 
-function number(id, { integer = false, low, high }) {
+// A number of the form, inside the limits that its field has.
+function number(id) {
   const input = $(id);
-  const text = input.value.trim();
-  const value = Number(text);
-  const kind = integer ? "a whole number" : "a number";
-  const right = text !== "" && Number.isFinite(value) && (!integer || Number.isInteger(value));
-  const inside = right && value >= low && value <= high;
-  if (!complain(input, inside ? "" : `Please give ${kind} from ${low.toLocaleString("en")} to ${high.toLocaleString("en")}.`))
-    throw new Refused();
+  const [low, high, value] = [input.min, input.max, input.value.trim() || NaN].map(Number);
+  const whole = input.step === "1";
+  const inside = value >= low && value <= high && (!whole || Number.isInteger(value));
+  const limits = { low: low.toLocaleString("en"), high: high.toLocaleString("en") };
+  if (!complain(input, inside ? "" : say(whole ? "whole" : "number", limits))) throw new Refused();
   return value;
 }
 
@@ -94,7 +95,7 @@ function cells(line, separator) {
 }
 
 function lastWord(line) {
-  if (/\s\d{1,3}\s\d{3}$/.test(line)) throw new Refused(`Please write “${line.slice(0, 30)}” as name=number, without a separator of thousands.`);
+  if (/\s\d{1,3}\s\d{3}$/.test(line)) throw new Refused(say("pair", brief(line)));
   return [line.replace(/\s+\S+$/, ""), line.split(/\s+/).at(-1)];
 }
 
@@ -106,7 +107,7 @@ function rows(lines) {
   const told = head.includes("site") && head.includes("n");
   const columns = told ? [head.indexOf("site"), head.indexOf("n")] : [0, 1];
   const long = table.findIndex((row) => row.slice(told ? head.length : 2).some(Boolean));
-  if (long >= 0) throw new Refused(`“${lines[long].slice(0, 30)}” has too many columns: please give a name and a number of cases.`);
+  if (long >= 0) throw new Refused(say("columns", brief(lines[long])));
   const begins = /\d/.test(table[0][columns[1]] ?? "0") ? 0 : 1; // a heading
   return table.slice(begins).map((row) => columns.map((column) => row[column] ?? ""));
 }
@@ -115,27 +116,26 @@ function sizesByName(text) {
   const lines = text.split(/\r?\n/).map((line) => line.trim()).filter(Boolean);
   if (lines.length > 1 && lines.every(hasThousands)) throw new Refused(thousands(lines[0]));
   const plain = text.split(/[\s,;]+/).filter(Boolean);
-  if (!lines.length) throw new Refused("Please give at least one number.");
+  if (!lines.length) throw new Refused(say("empty"));
   const unclear = text.split(/[\s;]+|,(?=\s)/).find((part) => /^\d{1,3}(,\d{3})+$/.test(part));
-  if (unclear && plain.every((part) => /^\d+$/.test(part)))
-    throw new Refused(`“${unclear}” may be one number or several: please leave out the commas, or give each site a line.`);
+  if (unclear && plain.every((part) => /^\d+$/.test(part))) throw new Refused(say("unclear", { text: unclear }));
   if (plain.every((part) => /^\d+$/.test(part)) || (!/[=\t"]/.test(text) && lines.length === 1)) return plain.map((part) => ["", part]);
   if (!text.includes("=")) return rows(lines);
   const pairs = lines.flatMap((line) => line.split(/[,;\t]/)).map((pair) => pair.trim()).filter(Boolean);
   return pairs.map((pair) => (pair.includes("=") ? [pair.slice(0, pair.lastIndexOf("=")).trim(), pair.slice(pair.lastIndexOf("=") + 1).trim()] : ["", pair]));
 }
 
-const thousands = (text) => `Please write “${text}” without a separator of thousands.`;
+const thousands = (text) => say("thousands", { text });
 
 function whatIsWrong(pairs) {
   const wrong = pairs.map(([, size]) => size).find((size) => !isSize(size));
   if (wrong !== undefined && hasThousands(wrong)) return thousands(wrong);
-  if (/^\d+$/.test(wrong ?? "") && Number(wrong) > MOST) return `Here a site may have up to ${MOST.toLocaleString("en")} cases, not ${wrong.slice(0, 30)}.`;
-  if (wrong !== undefined) return `“${wrong.slice(0, 30)}” is not a number of cases.`;
+  if (/^\d+$/.test(wrong ?? "") && Number(wrong) > MOST) return say("most", { most: MOST.toLocaleString("en"), ...brief(wrong) });
+  if (wrong !== undefined) return say("size", brief(wrong));
   const names = pairs.map(([name]) => name);
-  if (new Set(names.map((name) => name !== "")).size > 1) return "Please name all sites, or none.";
+  if (new Set(names.map((name) => name !== "")).size > 1) return say("names");
   const twice = names.find((name, i) => name !== "" && names.indexOf(name) < i);
-  return twice === undefined ? "" : `The name “${twice.slice(0, 30)}” is given more than once.`;
+  return twice === undefined ? "" : say("twice", brief(twice));
 }
 
 function listed() {
@@ -165,12 +165,8 @@ const FACTS = [...document.querySelectorAll("input[id^=fact-]")].map((input) => 
 const sendsSeveral = () => checked("promise").dataset.numbers === "yes" && !isPrivate() && !sendsCounts();
 
 function grid() {
-  const cells = {
-    bins: number("bins", { integer: true, low: 2, high: 1000 }),
-    low: number("low", { low: -1e12, high: 1e12 }),
-    high: number("high", { low: -1e12, high: 1e12 }),
-  };
-  if (!complain($("high"), cells.low < cells.high ? "" : "The range must go up.")) throw new Refused();
+  const cells = { bins: number("bins"), low: number("low"), high: number("high") };
+  if (!complain($("high"), cells.low < cells.high ? "" : say("range"))) throw new Refused();
   return cells;
 }
 
@@ -179,33 +175,29 @@ function question() {
   const asked = { promise: chosen("promise"), criterion: chosen("criterion") };
   const list = chosen("spread") === "list";
   if (list) Object.assign(asked, listed());
-  else {
-    asked.sites = number("sites", { integer: true, low: 1, high: 10000 });
-    asked.points = number("points", { integer: true, low: 1, high: 1000000 });
-  }
+  else Object.assign(asked, { sites: number("sites"), points: number("points") });
   const sites = list ? asked.points.length : asked.sites;
   if ($("score").value) asked.score = $("score").value;
   const classes = $("classes").value.split(",").map((name) => name.trim()).filter(Boolean);
-  if (!complain($("classes"), hasLabels() && classes.length === 1 ? "Please name at least two classes." : "")) throw new Refused();
+  if (!complain($("classes"), hasLabels() && classes.length === 1 ? say("classes") : "")) throw new Refused();
   if (hasLabels() && classes.length) asked.classes = classes;
   const facts = FACTS.map((id) => [id.slice(5), $(id).value.trim()]).filter(([, text]) => text);
   if (facts.length) asked.facts = Object.fromEntries(facts);
-  asked.confidence_level = percent(number("level", { low: 1, high: 99.99 }));
-  if (certainty()) asked.delta = percent(100 - number(certainty().id, { low: 50, high: 99.99 }));
-  $("missing-slider").max = sites - 1;
-  asked.missing = number("missing", { integer: true, low: 0, high: sites - 1 });
-  const most = Math.max(0, Math.ceil((sites - asked.missing) / 2) - 1);
-  $("faulty-slider").max = most;
+  asked.confidence_level = percent(number("level"));
+  if (certainty()) asked.delta = percent(100 - number(certainty().id));
+  $("missing").max = $("missing-slider").max = $("bear").max = sites - 1;
+  asked.missing = number("missing");
+  $("faulty").max = $("faulty-slider").max = Math.max(0, Math.ceil((sites - asked.missing) / 2) - 1);
   for (const name of ["missing-slider", "faulty-slider"]) $(name).disabled = Number($(name).max) === 0;
-  if (promise.faulty === "yes" && !isPrivate() && !sendsCounts()) asked.max_faulty = number("faulty", { integer: true, low: 0, high: most });
-  if ($("bear").value.trim() !== "") asked.max_missing = number("bear", { integer: true, low: 0, high: sites - 1 });
+  if (promise.faulty === "yes" && !isPrivate() && !sendsCounts()) asked.max_faulty = number("faulty");
+  if ($("bear").value.trim() !== "") asked.max_missing = number("bear");
   else complain($("bear"), "");
   if (isPrivate()) {
-    asked.privacy = { epsilon: number("epsilon", { low: 0.001, high: 100 }), ...grid() };
+    asked.privacy = { epsilon: number("epsilon"), ...grid() };
     if (promise.paper === "yes" && $("paper").checked) asked.privacy.analysis = "paper";
   }
   if (sendsCounts()) asked.curve = grid();
-  if (sendsSeveral()) asked.numbers = number("numbers", { integer: true, low: 1, high: 20 });
+  if (sendsSeveral()) asked.numbers = number("numbers");
   return asked;
 }
 
@@ -273,7 +265,7 @@ async function ask(path, body, signal) {
   if (!response.ok) {
     const { error } = await response.json().catch(() => ({}));
     const named = error?.replace(/^names\.(\d+): /, (_, i) => `“${body.names[i].slice(0, 30)}”: `);
-    throw new Refused(named ? asSentence(named) : `The server answered ${response.status}.`);
+    throw new Refused(named ? asSentence(named) : say("status", { status: response.status }));
   }
   return response;
 }
@@ -323,7 +315,7 @@ async function show(signal, compare = "no") {
     asked = question();
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
-    return refuse("Please look at the marked field.");
+    return refuse(say("field"));
   } finally {
     moveSliders();
   }
@@ -335,7 +327,7 @@ async function show(signal, compare = "no") {
     $("plan").dataset.settled = String(compare === "yes");
   } catch (error) {
     if (error.name === "AbortError") return;
-    refuse(error instanceof Refused ? error.message : "The planner does not answer. Is it still running?");
+    refuse(error instanceof Refused ? error.message : say("stopped"));
   } finally {
     clearTimeout(patience);
     isBusy(false);
@@ -344,12 +336,12 @@ async function show(signal, compare = "no") {
 
 function isBusy(busy) {
   $("plan").setAttribute("aria-busy", String(busy));
-  $("state").textContent = busy ? "searching …" : "";
+  $("state").textContent = busy ? say("searching") : "";
 }
 
 function refuse(sentence) {
   const plan = $("plan");
-  const before = plan.dataset.asked === undefined ? "" : " The plan below is from before the change.";
+  const before = plan.dataset.asked === undefined ? "" : ` ${say("before")}`;
   $("problem").textContent = sentence + before;
   $("problem").hidden = false;
   plan.classList.add("stale");
@@ -418,13 +410,13 @@ async function answerCases(signal) {
   let asked, coverage;
   try {
     asked = question();
-    coverage = percent(number("coverage", { low: 1, high: 99.99 }));
+    coverage = percent(number("coverage"));
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     output.textContent = "";
     return;
   }
-  const patience = setTimeout(() => (output.textContent = "Searching …"), 250);
+  const patience = setTimeout(() => (output.textContent = say("searching")), 250);
   try {
     const response = await ask(`/api/cases?coverage=${coverage}`, asked, signal);
     output.textContent = await response.text();
@@ -445,7 +437,7 @@ async function download() {
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   } catch (error) {
-    refuse(error.message || "Please look at the marked field.");
+    refuse(error.message || say("field"));
   }
 }
 
@@ -453,9 +445,9 @@ async function copy() {
   remember();
   try {
     await navigator.clipboard.writeText(location.href);
-    $("copied").textContent = "Copied.";
+    $("copied").textContent = say("copied");
   } catch {
-    $("copied").textContent = "The link is in the address bar.";
+    $("copied").textContent = say("link");
   }
   setTimeout(() => ($("copied").textContent = ""), 3000);
 }
