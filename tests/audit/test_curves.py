@@ -13,8 +13,7 @@ from fedconformal.audit._base import NotVerifiableError, Work
 from fedconformal.audit._curves import CurveNoise, _find_share
 from fedconformal.audit._ranks import _apply_rule
 from fedconformal.documents import RankRule
-from fedconformal.laws import NoisyCurve, choose_curve
-from fedconformal.laws._curves import share_bridge
+from fedconformal.laws._curves import NoisyCurve, choose_curve, share_bridge
 from fedconformal.planning import ranks_of_rule
 from fedconformal.privacy import scale_noise
 

@@ -5,12 +5,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import fedconformal as fc
-from fedconformal.laws import (
-    conditional_coverage_bound,
-    ehm_bound,
-    heterogeneity_loss,
-    heterogeneous_coverage_bound,
-)
+from fedconformal.laws import conditional_coverage_bound, ehm_bound, heterogeneous_coverage_bound
+from fedconformal.laws._reference import heterogeneity_loss
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.floats(0.01, 0.5), st.data())

@@ -9,13 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedconformal as fc
-from fedconformal.laws import (
-    EachSiteLaw,
-    Summary,
-    density,
-    exact_cdf,
-    exact_mean,
-)
+from fedconformal.laws import EachSiteLaw, Summary, density, exact_cdf, exact_mean
 from support import kolmogorov_distance, kolmogorov_limit, simulated_coverage
 from vote_laws import federations
 

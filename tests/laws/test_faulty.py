@@ -89,7 +89,7 @@ def one_by_one(choices, ks, p):
     """The worst tail, from the law of each choice by itself."""
     tails = []
     for faulty in choices._faulty:
-        honest = choices.finite.replace_counts(choices.finite.counts - faulty)
+        honest = Votes(choices.finite.counts - faulty, choices.finite.weights)
         tails.append(vote_tails(ks - int(faulty @ choices.votes.by_site), p, honest))
     return np.max(tails, axis=0)
 

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from scipy import special
 
 import fedconformal as fc
-from fedconformal.laws import Federation, OrderStatistics, Shifted, exact_cdf, exact_mean, integrate
+from fedconformal.laws import OrderStatistics, Shifted, exact_cdf, exact_mean
+from fedconformal.laws._federation import Federation
+from fedconformal.laws._sites import integrate
 from vote_laws import federations
 
 

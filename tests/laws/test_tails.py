@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special
 
-from fedconformal.laws import binomial_masses, honest_counts
-from fedconformal.laws._votes import Votes, added_tails, tilted_tails, vote_tails
+from fedconformal.laws._curves import binomial_masses
+from fedconformal.laws._votes import Votes, added_tails, honest_counts, tilted_tails, vote_tails
 from vote_laws import cases
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import fedconformal as fc
-from fedconformal.laws import CurveNoise, NoisyCurve, compute_references, solve_votes
+from fedconformal.laws._curves import CurveNoise, NoisyCurve, compute_references, solve_votes
 from fedconformal.messages import of
 from fedconformal.privacy import CountNoise, _mechanisms
 from messages.sent import change, check, names

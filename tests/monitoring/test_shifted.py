@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.laws import heterogeneity_loss
+from fedconformal.laws._reference import heterogeneity_loss
 from fedconformal.monitoring import shifted_law
 from support import hoeffding_limit, kolmogorov_distance, kolmogorov_limit
 

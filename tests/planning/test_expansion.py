@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from fedconformal.laws import equal_moments
+from fedconformal.laws._sites import equal_moments
 from fedconformal.planning import Goal
 from fedconformal.planning._ballot import equal_sites
 from fedconformal.planning._search import _RANK_ERROR, _Expansion

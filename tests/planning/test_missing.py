@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.laws import Federation
+from fedconformal.laws._federation import Federation
 from fedconformal.planning import CRITERIA, PROMISES, Ballot, Goal, Solution
 from fedconformal.planning._ballot import single_candidate
 from fedconformal.planning._choosing import _suffices, _tolerates_any, remaining_sites, tolerates_missing

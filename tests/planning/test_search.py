@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedconformal as fc
-from fedconformal.laws import equal_cdf, equal_moments, exact_cdf, exact_mean
+from fedconformal.laws import exact_cdf, exact_mean
+from fedconformal.laws._sites import equal_cdf, equal_moments
 from fedconformal.planning._choosing import reduce_votes
 from planning.plans import is_valid, quiet, tolerates
 

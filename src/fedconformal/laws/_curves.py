@@ -246,7 +246,7 @@ def binomial_masses(p: Floats, m: int) -> tuple[int, Floats]:
     Examples
     --------
     >>> import numpy as np
-    >>> from fedconformal.laws import binomial_masses
+    >>> from fedconformal.laws._curves import binomial_masses
     >>> first, masses = binomial_masses(np.array([0.5]), 2)
     >>> first, masses.round(3)
     (0, array([[0.25, 0.5 , 0.25]]))

@@ -110,7 +110,7 @@ class OneVoteEach:
         for i, counts in enumerate(kept):
             rows = which.ravel() == i
             out[rows] = vote_tails(
-                ks - self.max_faulty, p[rows], self.finite.replace_counts(counts), digits=digits
+                ks - self.max_faulty, p[rows], Votes(counts, self.finite.weights), digits=digits
             )
         return out
 
@@ -171,7 +171,7 @@ class Choices:
     def tails(self, ks: Ints, p: Floats, *, digits: bool) -> Floats:
         """Return the largest tail of any choice."""
         if digits and len(self._faulty) <= _FEW and worth_adding(self.finite, len(p), digits=True):
-            honest = [self.finite.replace_counts(self.finite.counts - faulty) for faulty in self._faulty]
+            honest = [Votes(self.finite.counts - faulty, self.finite.weights) for faulty in self._faulty]
             needed = [ks - int(faulty @ self.votes.by_site) for faulty in self._faulty]
             return np.asarray(np.max(list(map(vote_tails, needed, repeat(p), honest)), axis=0))
         return np.asarray(self._all_tails(ks, p).max(axis=0))
@@ -310,7 +310,7 @@ class Federation:
     --------
     >>> import numpy as np
     >>> from fedconformal.laws import OrderStatistics
-    >>> from fedconformal.laws import Federation
+    >>> from fedconformal.laws._federation import Federation
     >>> federation = Federation(OrderStatistics(np.array([100]), np.array([92])), np.array([10]))
     >>> federation.cdf(np.array([0.9]), np.array([4])).round(3)
     array([[0.407]])

@@ -7,6 +7,7 @@ Exact integers decide where means are too close to a level for floating point. T
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -38,10 +39,8 @@ def exact_mean(
 ) -> Fraction:
     """Return the marginal coverage (Theorem 3.2, appendix A.1, weighted votes) of exact sites as a fraction.
 
-    A site contributes the sum of C(n, i) z^i y^v(i), v(i) its votes when i of its points lie below; the
-    power of z counts all points below, the power of y all votes. Polynomials are multiplied as integers in
-    base 2^w (Kronecker), so the work is done by big-integer multiplication. The cost grows like (votes *
-    points)^2 bits: meant for a few hundred points.
+    The cost grows like the square of the number of points, times the sums of votes that can occur: meant for
+    a few hundred points.
 
     Parameters
     ----------
@@ -64,21 +63,9 @@ def exact_mean(
     >>> exact_mean([3, 3], [3, 2], 1)
     Fraction(13, 28)
     """
-    total, votes = sum(n_points), [*_votes(n_points, local_ranks, weights)]
-    last = sum(site[-1] for site in votes)
-    if server_rank > last:
-        return Fraction(1)
-    width = total + 1  # all coefficients together are 2^total
-    row = width * (total + 1)
-    product = 1
-    for n, cast in zip(n_points, votes, strict=True):
-        product *= sum(comb(n, i) << (width * i + row * cast[i]) for i in range(n + 1))
+    total, ways = _count_ways(n_points, local_ranks, server_rank, weights)
     scale = lcm(*(comb(total, r) for r in range(total + 1)))
-    mask, missed = (1 << width) - 1, 0
-    enough = product >> (row * max(server_rank, 0))
-    for _ in range(max(server_rank, 0), last + 1):
-        line, enough = enough & ((1 << row) - 1), enough >> row
-        missed += sum(((line >> (width * r)) & mask) * (scale // comb(total, r)) for r in range(total + 1))
+    missed = sum(way * (scale // comb(total, r)) for r, way in enumerate(ways))
     return 1 - Fraction(missed, scale * (total + 1))
 
 
@@ -112,25 +99,35 @@ def exact_cdf(
     >>> exact_cdf([3, 3], [3, 2], 1, Fraction(1, 2))
     Fraction(9, 16)
     """
-    masses = {0: Fraction(1)}
-    for n, cast in zip(n_points, _votes(n_points, local_ranks, weights), strict=True):
-        site: dict[int, Fraction] = {}
-        for i in range(n + 1):
-            site[cast[i]] = site.get(cast[i], Fraction(0)) + comb(n, i) * c**i * (1 - c) ** (n - i)
-        longer: dict[int, Fraction] = {}
-        for before, p in masses.items():
-            for votes, q in site.items():
-                longer[before + votes] = longer.get(before + votes, Fraction(0)) + p * q
-        masses = longer
-    return sum((p for votes, p in masses.items() if votes >= server_rank), Fraction(0))
+    total, ways = _count_ways(n_points, local_ranks, server_rank, weights)
+    hit, miss = c.numerator, c.denominator - c.numerator
+    return Fraction(
+        sum(way * hit**r * miss ** (total - r) for r, way in enumerate(ways)), c.denominator**total
+    )
 
 
-def _votes(n_points: Sequence[int], local_ranks: Ranks, weights: Weights | None) -> list[list[int]]:
-    """Return the votes that each site casts when 0, 1, ..., n of its points lie below."""
-    return [
-        _cast(n, ranks, weight)
-        for n, ranks, weight in zip(n_points, local_ranks, weights or [1] * len(n_points), strict=True)
-    ]
+def _count_ways(
+    n_points: Sequence[int], local_ranks: Ranks, server_rank: int, weights: Weights | None
+) -> tuple[int, list[int]]:
+    """Return the number of points, and in how many ways 0, 1, ... of them lie below and the votes suffice.
+
+    A site of n points contributes the sum of C(n, i) z^i y^v(i), v(i) its votes when i of its points lie
+    below; the power of z counts all points below, the power of y all votes. Polynomials in z are integers in
+    base 2^w (Kronecker), so the work is done by big-integer multiplication.
+    """
+    total = sum(n_points)
+    width = total + 1  # all coefficients together are 2^total
+    product = {0: 1}
+    for n, ranks, weight in zip(n_points, local_ranks, weights or [1] * len(n_points), strict=True):
+        before, product = product, defaultdict(int)
+        site: dict[int, int] = defaultdict(int)
+        for i, cast in enumerate(_cast(n, ranks, weight)):
+            site[cast] += comb(n, i) << (width * i)
+        for votes, polynomial in before.items():
+            for cast, factor in site.items():
+                product[votes + cast] += polynomial * factor
+    enough = sum(polynomial for votes, polynomial in product.items() if votes >= server_rank)
+    return total, [(enough >> (width * r)) & ((1 << width) - 1) for r in range(total + 1)]
 
 
 def _cast(n: int, ranks: int | Sequence[int], weight: int | Sequence[int]) -> list[int]:

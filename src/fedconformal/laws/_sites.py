@@ -230,7 +230,7 @@ def integrate(f: Callable[[Floats], Floats], edges: Floats, *, tolerance: float)
     Examples
     --------
     >>> import numpy as np
-    >>> from fedconformal.laws import integrate
+    >>> from fedconformal.laws._sites import integrate
     >>> integrate(lambda c: np.stack([c, c**2], axis=-1), np.array([0.0, 1.0]), tolerance=1e-12).round(6)
     array([0.5     , 0.333333])
     """
@@ -310,7 +310,7 @@ def equal_cdf(
 
     Examples
     --------
-    >>> from fedconformal.laws import equal_cdf
+    >>> from fedconformal.laws._sites import equal_cdf
     >>> equal_cdf(10, 100, [92, 95], [4, 1], 0.9).round(3)
     array([0.407, 0.447])
     """
@@ -362,7 +362,7 @@ def equal_moments(m: int, n: int, l: ArrayLike, k: ArrayLike) -> tuple[Floats, F
 
     Examples
     --------
-    >>> from fedconformal.laws import equal_moments
+    >>> from fedconformal.laws._sites import equal_moments
     >>> mean, variance = equal_moments(10, 100, 92, 4)
     >>> round(float(mean), 4), round(float(variance) ** 0.5, 4)
     (0.9023, 0.012)

@@ -62,12 +62,6 @@ class Votes:
         kinds, which = np.unique(rows, axis=0, return_inverse=True)
         return [(int(kind[0]), kind[1:], present[which.ravel() == i]) for i, kind in enumerate(kinds)]
 
-    @cached_property
-    def n_kinds(self) -> int:
-        """Number of kinds of blocks."""
-        rows = zip(self.counts.tolist(), self.cast.tolist(), strict=True)
-        return len({(count, *cast) for count, cast in rows if count > 0})
-
     @property
     def one_by_one(self) -> Ints:
         """Block of each site."""
@@ -102,10 +96,6 @@ class Votes:
             [_places(after, before + cast) for cast in (0, *self.cast[b].tolist())]
             for b, before, after in zip(self.one_by_one, self.sums[:-1], self.sums[1:], strict=True)
         ]
-
-    def replace_counts(self, counts: Ints) -> "Votes":
-        """Return the same blocks with other counts."""
-        return Votes(counts, self.weights)
 
     def largest(self, n_sites: int) -> int:
         """Return the most votes that this many sites can have together."""
@@ -459,7 +449,7 @@ def worth_adding(votes: Votes, rows: int, *, digits: bool) -> bool:
     outcomes = votes.cast.shape[1] + 1
     added = outcomes * (8 * votes.n_sites + 0.002 * rows * votes.n_sums)
     frequencies = min(votes.total / 2, _FREQUENCIES)
-    otherwise = 200 + 60 * votes.n_kinds + 0.01 * votes.counts.size * rows * frequencies
+    otherwise = 200 + 60 * len(votes.kinds) + 0.01 * votes.counts.size * rows * frequencies
     return bool(added < (_PATIENCE if digits else 1) * otherwise)
 
 
@@ -571,7 +561,7 @@ def honest_counts(p: Floats, counts: Ints, max_faulty: int) -> Ints:
     Examples
     --------
     >>> import numpy as np
-    >>> from fedconformal.laws import honest_counts
+    >>> from fedconformal.laws._votes import honest_counts
     >>> honest_counts(np.array([[0.9, 0.1]]), np.array([3, 2]), 1)
     array([[3, 1]])
     """

@@ -103,116 +103,32 @@ class Message(ABC):
 
     @abstractmethod
     def choose(self, request: DesignRequest) -> Choice:
-        """Choose what sites send, and how the server decides.
-
-        Parameters
-        ----------
-        request : DesignRequest
-            What is wanted.
-
-        Returns
-        -------
-        Choice
-        """
+        """Choose what sites send, and how the server decides."""
 
     @abstractmethod
     def check(self, design: Design) -> None:
-        """Refuse a design that cannot keep its promise with this message.
-
-        Parameters
-        ----------
-        design : Design
-            As it was read from a file.
-
-        Raises
-        ------
-        ValueError
-            With the reason in one line.
-        """
+        """Refuse a design that cannot keep its promise with this message, with the reason in one line."""
 
     def work(self, design: Design) -> int:
-        """Return how much work it is to check a design, in numbers that are computed.
-
-        Parameters
-        ----------
-        design : Design
-            The design.
-
-        Returns
-        -------
-        int
-        """
+        """Return how much work it is to check a design, in numbers that are computed."""
         return 0
 
     # -- at the site -----------------------------------------------------------------------------------
 
     def epsilon(self, design: Design) -> Fraction | None:
-        """Return the privacy loss of an answer; None if it is exact.
-
-        Parameters
-        ----------
-        design : Design
-            The design.
-
-        Returns
-        -------
-        Fraction or None
-        """
+        """Return the privacy loss of an answer; None if it is exact."""
         return None
 
     @abstractmethod
     def count_numbers(self, design: Design, n: int, site: str) -> int:
-        """Count the numbers that leave a site, for its policy.
-
-        Parameters
-        ----------
-        design : Design
-            The design.
-        n : int
-            Number of scores of the site.
-        site : str
-            Its name.
-
-        Returns
-        -------
-        int
-            0 where the design asks nothing of this site.
-        """
+        """Count the numbers that leave a site of n scores, for its policy; 0 where nothing is asked of it."""
 
     @abstractmethod
     def discloses(self, design: Design, n: int, site: str) -> str:
-        """Describe what leaves a site, for its data owner.
-
-        Parameters
-        ----------
-        design : Design
-            The design.
-        n : int
-            Number of scores of the site.
-        site : str
-            Its name.
-
-        Returns
-        -------
-        str
-            A noun phrase, such as ``"2 of your 120 scores"``.
-        """
+        """Describe what leaves a site of n scores, for its data owner: ``"2 of your 120 scores"``."""
 
     def summarize(self, design: Design, place: int) -> str:
-        """Describe what each site sends at one level, in a few words for a table.
-
-        Parameters
-        ----------
-        design : Design
-            The design, open or not.
-        place : int
-            Place of the level.
-
-        Returns
-        -------
-        str
-            Such as ``"rank 71"``, or a range where sites differ.
-        """
+        """Describe what each site sends at one level, in a few words for a table: ``"rank 71"``."""
         return self.name
 
     @abstractmethod
@@ -241,40 +157,14 @@ class Message(ABC):
         """
 
     def simulate(self, design: Design, scores: Any, rng: np.random.Generator) -> Payload:
-        """Make a payload with seeded noise, which protects nobody.
-
-        Parameters
-        ----------
-        design : Design
-            The design.
-        scores : array of float
-            The site's scores.
-        rng : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        Payload
-        """
+        """Make a payload with seeded noise, which protects nobody."""
         raise ValueError(f"message {self.name!r} has no noise to simulate")
 
     # -- at the server ---------------------------------------------------------------------------------
 
     @abstractmethod
     def problem(self, design: Design, answer: Answer) -> str | None:
-        """Return the reason why a payload does not fit the design, if it does not.
-
-        Parameters
-        ----------
-        design : Design
-            The planned design.
-        answer : Answer
-            What a site sent.
-
-        Returns
-        -------
-        str or None
-        """
+        """Return the reason why a payload does not fit the design, if it does not."""
 
     @abstractmethod
     def solve(self, design: Design, sites: tuple[SiteKind, ...], places: Sequence[int | None]) -> Design:
@@ -296,104 +186,32 @@ class Message(ABC):
 
     @abstractmethod
     def combine(self, design: Design, answers: Mapping[str, Answer]) -> tuple[float, ...]:
-        """Return the threshold of each level.
-
-        Parameters
-        ----------
-        design : Design
-            The design for the sites that answered.
-        answers : mapping from str to Answer
-            What they sent.
-
-        Returns
-        -------
-        tuple of float
-        """
+        """Return the threshold of each level."""
 
     # -- what follows ----------------------------------------------------------------------------------
 
     @abstractmethod
     def law(self, design: Design, place: int) -> CoverageLaw | None:
-        """Return the distribution of the coverage at one level, or a bound of it; None if there is none.
-
-        Parameters
-        ----------
-        design : Design
-            Of known sizes.
-        place : int
-            Place of the level.
-
-        Returns
-        -------
-        CoverageLaw or None
-        """
+        """Return the distribution of the coverage at one level, or a bound of it; None if there is none."""
 
     @abstractmethod
     def guarantee(self, design: Design, place: int) -> Guarantee:
-        """Return the guarantee at one level.
-
-        Parameters
-        ----------
-        design : Design
-            Of known sizes.
-        place : int
-            Place of the level.
-
-        Returns
-        -------
-        Guarantee
-        """
+        """Return the guarantee at one level."""
 
     def is_bound(self, design: Design) -> bool:
-        """Return whether the distribution is a lower bound of the coverage, rather than its distribution.
-
-        Parameters
-        ----------
-        design : Design
-            The design.
-
-        Returns
-        -------
-        bool
-        """
+        """Return whether the distribution is a lower bound of the coverage, rather than its distribution."""
         return design.max_faulty > 0
 
     def expected(self, design: Design, place: int, masses: Any = None) -> tuple[float, float] | None:
         """Return mean and standard deviation of the coverage to expect where noise adds to the guarantee.
 
-        Parameters
-        ----------
-        design : Design
-            Of known sizes.
-        place : int
-            Place of the level.
-        masses : array of float, optional
-            Share of scores in each cell of the message's grid; the same in all if left out.
-
-        Returns
-        -------
-        tuple of float or None
-            None where there is no such simulation.
+        ``masses`` are the shares of scores in the cells of the message's grid, by default the same in all.
         """
         return None
 
     @abstractmethod
     def tolerates(self, design: Design, place: int, n_missing: int) -> bool:
-        """Return whether a finite threshold is left, whichever sites are missing.
-
-        Parameters
-        ----------
-        design : Design
-            Of known sizes.
-        place : int
-            Place of the level.
-        n_missing : int
-            Number of missing sites.
-
-        Returns
-        -------
-        bool
-        """
+        """Return whether a finite threshold is left, whichever sites are missing."""
 
     def local_ranks(self, design: Design, place: int) -> tuple[tuple[int, ...], ...] | None:
         """Return the ranks that each kind of site sends; None where no ranks are sent."""

@@ -7,7 +7,9 @@ further below its corrected rank than l_cor.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -16,7 +18,7 @@ import numpy as np
 
 from fedconformal._text import count
 from fedconformal.documents import Advice, Bin, BinLevel, BinPayload, Design, Payload, SiteKind, total_sites
-from fedconformal.laws import equal_moments
+from fedconformal.laws._sites import equal_moments
 from fedconformal.messages._base import (
     MESSAGES,
     Answer,
@@ -172,33 +174,29 @@ class BinMessage(Message):
         answered = design.model_copy(update={"sites": sites})
         if total_sites(sites) == total_sites(design.kinds):
             return answered
-        levels = []
+        levels, planned_ranks = [], _data(design).levels
         for place, planned in enumerate(design.levels):
             goal, search, ranks = (
                 Goal.from_design(design, place),
                 _search(answered, place),
-                _data(design).levels[place],
+                planned_ranks[place],
             )
-            kept = 1 - ranks.gamma * (1 - goal.level)
+            least = float(goal.level / (1 - ranks.gamma * (1 - goal.level))) + _MARGIN
             # Fewer sites need less correction, so that the planned one suffices.
-            valid = (
-                k
-                for k in range(1, search.m + 1)
-                if _exact_mean(search.m, search.n, ranks.local_rank, k) >= float(goal.level / kept) + _MARGIN
-            )
-            votes = None if planned.advice is not None else next(valid, None)
-            levels.append(
-                goal.make_level(votes or search.m + 1, None if votes else planned.advice or Advice())
-            )
+            ks = range(1, search.m + 1) if planned.advice is None else ()
+            means = ((k, _exact_mean(search.m, search.n, ranks.local_rank, k)) for k in ks)
+            votes = next((k for k, mean in means if mean >= least), None)
+            advice = None if votes else planned.advice or Advice()
+            levels.append(goal.make_level(votes or search.m + 1, advice))
         return answered.model_copy(update={"levels": tuple(levels)})
 
     def combine(self, design: Design, answers: Mapping[str, Answer]) -> tuple[float, ...]:
         """Return the k-th smallest cell's edge, for each level."""
-        message, found = _data(design), []
-        for place, level in enumerate(design.levels):
-            ballots = [(message.edge(answer.payload.cells[place]), 1) for answer in answers.values()]
-            found.append(smallest_with_votes(ballots, level.votes or 1))
-        return tuple(found)
+        edge, cells = _data(design).edge, [answer.payload.cells for answer in answers.values()]
+        return tuple(
+            smallest_with_votes([(edge(each[place]), 1) for each in cells], level.votes or 1)
+            for place, level in enumerate(design.levels)
+        )
 
     def law(self, design: Design, place: int) -> None:
         """Return None: the paper bounds the mean coverage alone."""
@@ -267,21 +265,17 @@ def _search(design: Design, place: int) -> "_Search":
     return _Search(m, design.kinds[0].n, level, epsilon, message.n_cells, (message.levels[place].gamma,))
 
 
+@dataclass(frozen=True)
 class _Search:
     """Algorithm 3: the gamma for which the mean coverage at its corrected ranks is smallest."""
 
-    def __init__(
-        self,
-        m: int,
-        n: int,
-        level: Fraction,
-        epsilon: Fraction,
-        n_cells: int,
-        gammas: Sequence[Fraction],
-        n_missing: int = 0,
-    ) -> None:
-        self.m, self.n, self.level, self.epsilon = m, n, level, epsilon
-        self.n_cells, self.gammas, self.n_missing = n_cells, gammas, n_missing
+    m: int
+    n: int
+    level: Fraction
+    epsilon: Fraction
+    n_cells: int
+    gammas: Sequence[Fraction]
+    n_missing: int = 0
 
     def best(self) -> tuple[BinLevel, int] | None:
         """Return ranks and votes; None if no gamma leaves a rank that a site has."""
@@ -314,12 +308,11 @@ class _Search:
 
     def _least_rank(self, level: Fraction) -> int:
         """Smallest local rank that any plan at this level has, with which the largest report is needed."""
-        low, high = 0, self.n + 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            enough = _exact_mean(self.m, self.n, middle, self.m) >= float(level) - _MARGIN
-            low, high = (low, middle) if enough else (middle, high)
-        return high
+
+        def is_enough(rank: int) -> bool:
+            return _exact_mean(self.m, self.n, rank, self.m) >= float(level) - _MARGIN
+
+        return 1 + bisect_left(range(1, self.n + 1), True, key=is_enough)
 
     def correction(self, kept: Fraction) -> int:
         """Distance below its aim that no site's cell exceeds, with probability at least ``kept``."""
@@ -330,8 +323,7 @@ class _Search:
         """Return the size, or the epsilon, that would suffice."""
 
         def has_plan(n: int, epsilon: Fraction) -> bool:
-            tried = _Search(self.m, n, self.level, epsilon, self.n_cells, self.gammas, self.n_missing)
-            return next(tried._corrected(), None) is not None
+            return next(replace(self, n=n, epsilon=epsilon)._corrected(), None) is not None
 
         points = smallest(lambda n: has_plan(n, self.epsilon), start=1, stop=_LARGEST_N)
         step = smallest(lambda step: has_plan(self.n, two_digits(step) / n_levels), start=1, stop=4 * 90)

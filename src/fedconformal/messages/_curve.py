@@ -28,10 +28,9 @@ from fedconformal.documents import (
     SiteKind,
     total_sites,
 )
-from fedconformal.laws import (
-    CoverageLaw,
+from fedconformal.laws import CoverageLaw, EachSiteLaw
+from fedconformal.laws._curves import (
     CurveNoise,
-    EachSiteLaw,
     NoisyCurve,
     choose_curve,
     compute_references,

@@ -1,5 +1,6 @@
 """Ranks: every site sends its scores of one or a few ranks, which have votes."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
@@ -51,28 +52,23 @@ class RanksMessage(Message):
     def choose(self, request: DesignRequest) -> Choice:
         """Search ranks and votes for each level, or give a rule for sites of unknown size."""
         numbers = request.numbers or request.promise.default_numbers
-        levels, ranks = [], []
+        levels, ranks, is_open = [], [], request.sites is None
         for goal in request.goals:
             share = goal.level if request.uses_paper_ranks else None
-            searched = not request.uses_paper_ranks
-            request.promise.check_goal(
-                goal, is_open=request.sites is None, is_searched=searched, numbers=numbers
-            )
+            request.promise.check_goal(goal, is_open=is_open, is_searched=share is None, numbers=numbers)
             if request.sites is None:
-                rule = request.promise.open_rule(goal, numbers, share, request.n_sites)
-                ranks.append(RankLevel(rule=rule))
+                ranks.append(RankLevel(rule=request.promise.open_rule(goal, numbers, share, request.n_sites)))
                 levels.append(goal.make_level(None))
                 continue
-            solution = _choose(request.promise, merge_kinds(request.sites), goal, numbers, share)
+            merged = merge_kinds(request.sites)
+            choose = _choose if len(merged) <= _REMEMBERED else _choose.__wrapped__
+            solution = choose(request.promise, merged, goal, numbers, share)
             ranks.append(_expand(solution, request.sites))
             levels.append(goal.make_level(solution.needed, solution.advice))
-        sites = request.sites
-        if sites is not None:
-            asked = [any(level.ranks[i] for level in ranks) for i in range(len(sites))]
-            sites = tuple(
-                kind if is_asked else kind.model_copy(update={"asked": False})
-                for kind, is_asked in zip(sites, asked, strict=True)
-            )
+        sites = request.sites and tuple(
+            kind if any(level.ranks[i] for level in ranks) else kind.model_copy(update={"asked": False})
+            for i, kind in enumerate(request.sites)
+        )
         return Choice(Ranks(levels=tuple(ranks)), tuple(levels), sites)
 
     def check(self, design: Design) -> None:
@@ -84,23 +80,18 @@ class RanksMessage(Message):
             promise.check_goal(goal, is_open=design.is_open, numbers=numbers)
             if design.is_open:
                 continue
-            level = design.levels[place]
             # With sites that are not asked, as some promises are to every site.
-            solution = Solution(_ballot(design, place), level.votes or 1, level.advice, chosen.rule)
+            solution = _solution(design, place, merged=False)
             total = solution.ballot.total_votes
             if solution.needed > total + 1 or (solution.needed > total) != (solution.advice is not None):
                 raise ValueError("votes must be at most the number of votes plus 1, which means +inf")
             if solution.needed <= design.max_faulty:
                 raise ValueError("votes must be above max_faulty")
-            if (
-                chosen.rule is not None
-                and chosen.rule.share is not None
-                and any(
-                    ranks != ranks_of_rule(chosen.rule, goal.level, kind.n)
-                    for kind, ranks in zip(design.kinds, chosen.ranks, strict=True)
-                )
-            ):
-                raise ValueError("the ranks do not follow from the share")
+            rule = chosen.rule
+            if rule is not None and rule.share is not None:
+                followed = tuple(ranks_of_rule(rule, goal.level, kind.n) for kind in design.kinds)
+                if chosen.ranks != followed:
+                    raise ValueError("the ranks do not follow from the share")
             promise.check_solution(solution, goal)
 
     def ranks_for(self, design: Design, n: int, site: str | None) -> tuple[tuple[int, ...], ...]:
@@ -155,7 +146,7 @@ class RanksMessage(Message):
             return "nothing"
         if len(different) == 1 and len(different[0]) <= _MOST_LISTED:
             return f"{'rank' if len(different[0]) == 1 else 'ranks'} {', '.join(map(str, different[0]))}"
-        low, high = min(ranks[0] for ranks in different), max(ranks[-1] for ranks in different)
+        low, high = different[0][0], max(ranks[-1] for ranks in different)
         fewest, most = min(map(len, different)), max(map(len, different))
         numbers = f", {'' if fewest == most else 'up to '}{most} each" if most > 1 else ""
         return f"ranks {low}-{high}{numbers}"
@@ -167,14 +158,11 @@ class RanksMessage(Message):
         ranks = self.ranks_for(design, scores.size, site)
 
         def answer() -> RanksPayload:
-            selected = select_ranks(
-                scores, _different(ranks, scores.size), in_place=bool(options.get("in_place"))
-            )
-            sent = (
-                Sent(ranks=each, values=tuple(selected.get(rank, float("inf")) for rank in each))
-                for each in ranks
-            )
-            return RanksPayload(levels=tuple(sent))
+            different, in_place = _different(ranks, scores.size), bool(options.get("in_place"))
+            selected = select_ranks(scores, different, in_place=in_place)
+            values = (tuple(selected.get(rank, math.inf) for rank in each) for each in ranks)
+            sent = zip(ranks, values, strict=True)
+            return RanksPayload(levels=tuple(Sent(ranks=each, values=own) for each, own in sent))
 
         return answer
 
@@ -249,16 +237,8 @@ def _data(design: Design) -> Ranks:
     return design.message
 
 
-def _choose(
-    promise: Promise, sites: tuple[SiteKind, ...], goal: Goal, numbers: int, share: Fraction | None
-) -> Solution:
-    if len(sites) > _REMEMBERED:
-        return promise.choose(sites, goal, numbers, share)
-    return _chosen(promise, sites, goal, numbers, share)
-
-
 @lru_cache(maxsize=64)
-def _chosen(
+def _choose(
     promise: Promise, sites: tuple[SiteKind, ...], goal: Goal, numbers: int, share: Fraction | None
 ) -> Solution:
     """Remember a choice: simulations and cross-validation ask for the same sizes again."""
@@ -268,43 +248,31 @@ def _chosen(
 def _expand(solution: Solution, sites: tuple[SiteKind, ...]) -> RankLevel:
     """Give every run of sites the ranks and votes of its size."""
     ballot = solution.ballot
-    known = {
-        (kind.n, kind.share): (ranks, votes)
-        for kind, ranks, votes in zip(ballot.sites, ballot.ranks, ballot.votes, strict=True)
-    }
-    chosen = [known[kind.n, kind.share] for kind in sites]
-    return RankLevel.of(
-        tuple(ranks for ranks, _ in chosen), tuple(votes for _, votes in chosen), solution.rule
-    )
+    rows = zip(ballot.sites, ballot.ranks, ballot.votes, strict=True)
+    known = {(kind.n, kind.share): (ranks, votes) for kind, ranks, votes in rows}
+    ranks, votes = zip(*(known[kind.n, kind.share] for kind in sites), strict=True)
+    return RankLevel.of(ranks, votes, solution.rule)
 
 
-def _ballot(design: Design, place: int) -> Ballot:
-    level = _data(design).levels[place]
-    return Ballot(design.kinds, level.ranks, level.all_votes())
-
-
-def _solution(design: Design, place: int) -> Solution:
-    """Return one level of a design of known sizes, alike sites put together."""
-    level = design.levels[place]
-    ballot = _ballot(design, place)
-    keeps_all = PROMISES[design.promise].takes_mixture
-    rule = _data(design).levels[place].rule
-    return Solution(ballot if keeps_all else ballot.merge(), level.votes or 1, level.advice, rule)
+def _solution(design: Design, place: int, *, merged: bool = True) -> Solution:
+    """Return one level of a design of known sizes, by default with alike sites put together."""
+    level, sent = design.levels[place], _data(design).levels[place]
+    ballot = Ballot(design.kinds, sent.ranks, sent.all_votes())
+    if merged and not PROMISES[design.promise].takes_mixture:
+        ballot = ballot.merge()
+    return Solution(ballot, level.votes or 1, level.advice, sent.rule)
 
 
 def _solve(promise: Promise, design: Design, place: int, answered: Ballot, goal: Goal) -> Solution:
     """Solve the votes again, unless all sites that were asked have answered."""
-    rule = _data(design).levels[place].rule
     merged = answered.merge()
     if design.is_open:
-        return promise.solve(Solution(merged, 1, None, rule), merged, goal)
+        return promise.solve(Solution(merged, 1, None, _data(design).levels[place].rule), merged, goal)
     planned = _solution(design, place)
-    asked = planned.ballot.merge()
-    if set(zip(merged.sites, merged.ranks, merged.votes, strict=True)) == set(
-        zip(asked.sites, asked.ranks, asked.votes, strict=True)
-    ):
-        return planned
-    return promise.solve(planned, merged, goal)
+    there, asked = (
+        set(zip(each.sites, each.ranks, each.votes, strict=True)) for each in (merged, planned.ballot.merge())
+    )
+    return planned if there == asked else promise.solve(planned, merged, goal)
 
 
 def _ranks_by_rule(design: Design, place: int, n: int) -> tuple[int, ...]:

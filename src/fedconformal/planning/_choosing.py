@@ -15,7 +15,8 @@ from scipy import special
 
 from fedconformal._util import Bools, Floats, Ints
 from fedconformal.documents import LARGEST_N, MOST_SITES, Advice, RankRule, SiteKind, total_sites
-from fedconformal.laws import honest_counts, integrate
+from fedconformal.laws._sites import integrate
+from fedconformal.laws._votes import honest_counts
 from fedconformal.planning._ballot import (
     Ballot,
     Candidates,

@@ -19,16 +19,10 @@ import numpy as np
 from scipy import special
 
 from fedconformal._util import Bools, Floats, Ints
-from fedconformal.laws import (
-    Federation,
-    OrderStatistics,
-    equal_cdf,
-    equal_moments,
-    exact_cdf,
-    exact_mean,
-    honest_counts,
-    legendre,
-)
+from fedconformal.laws import OrderStatistics, exact_cdf, exact_mean
+from fedconformal.laws._federation import Federation
+from fedconformal.laws._sites import equal_cdf, equal_moments, legendre
+from fedconformal.laws._votes import honest_counts
 from fedconformal.planning._ballot import Candidates
 from fedconformal.planning.criteria import Goal
 
