@@ -27,6 +27,11 @@ def test_there_is_one_set_of_commands(run):
     run("nonsense", code=2)
 
 
+def test_who_leaves_out_an_argument_is_shown_the_way(run):
+    assert "Missing argument 'PLAN'. See " in (error := run("report", code=2).err)
+    assert error.endswith(" report --help.\n")
+
+
 def test_without_the_extra_one_line_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "typer", None)
     monkeypatch.delitem(sys.modules, "fedconformal.cli._app", raising=False)

@@ -58,7 +58,11 @@ def _run(command: object, arguments: list[str]) -> int:
         message = getattr(error, "format_message", None)
         if message is None:
             raise
-        return _fail(_meant(error) or _asked_once(message()) or "see fedconformal --help")
+        text = _meant(error) or _asked_once(message()) or "see fedconformal --help"
+        context = getattr(error, "ctx", None)
+        if text.startswith("Missing") and context is not None:
+            text += f" See {context.command_path} --help."
+        return _fail(text)
     # Typer turns an interrupt into this code without a word.
     return _fail("stopped", code=130) if code == 130 else code if isinstance(code, int) else 0
 

@@ -31,8 +31,9 @@ def calibrate(
     """Turn reports into a threshold with its guarantee."""
     _files.check_output(output, force=force)
     with working("calibrating"):
-        answered, paths = _files.read(Plan, plan), _files.report_files(reports, plan)
-        sent, unreadable = _files.read_reports(paths)  # what cannot be read is refused like any other
+        answered = _files.read(Plan, plan)
+        # What cannot be read is refused like any other.
+        sent, unreadable = _files.read_reports(reports, plan)
         on_refused: Any = "skip" if skip_refused else "raise"
         calibration = protocol.calibrate(answered, sent, on_refused=on_refused, unreadable=unreadable)
     calibration = _files.signed(calibration, sign)
@@ -132,7 +133,7 @@ def verify(
 ) -> None:
     """Verify the claims of a calibration by independent computation."""
     claimed = _files.read(Calibration, calibration)
-    sent, unreadable = _files.read_reports(_files.report_files(reports)) if reports else (None, [])
+    sent, unreadable = _files.read_reports(reports) if reports else (None, [])
     if unreadable:
         raise ValueError("; ".join(f"{refusal.source}: {refusal.reason}" for refusal in unreadable))
     with working("verifying"):

@@ -218,7 +218,7 @@ def compare(
         return
     check_label(read, label, document)
     scores = None if reference is None else read_column(reference, column, dialect=dialect)
-    reports, unreadable = _files.read_reports(_files.report_files(answers, document))
+    reports, unreadable = _files.read_reports(answers, document)
     options = {"confidence_level": confidence_level, "false_alarm": false_alarm}
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     with working("comparing"):

@@ -122,25 +122,21 @@ def expand(files: Iterable[Path]) -> list[Path]:
     return paths
 
 
-def report_files(files: Sequence[Path], plan_file: Path | None = None) -> list[Path]:
-    """Return the files, without the plan that is in the same directory."""
+def read_reports(files: Sequence[Path], plan_file: Path | None = None) -> tuple[list[Report], list[Refusal]]:
+    """Read reports, but not the plan that is in the same directory; a refusal for every file that is none."""
 
     def is_plan(path: Path) -> bool:
         return path.name == rounds.PLAN_FILE if plan_file is None else path.resolve() == plan_file.resolve()
 
-    return [path for path in expand(files) if path in files or not is_plan(path)]
-
-
-def read_reports(paths: Sequence[Path]) -> tuple[list[Report], list[Refusal]]:
-    """Read reports, with a refusal for every file that is none; one may be standard input."""
+    paths = [path for path in expand(files) if path in files or not is_plan(path)]
     reports, unreadable = rounds.read_reports([path for path in paths if path != STANDARD])
-    for _ in range(paths.count(STANDARD)):
+    if STANDARD in paths:
         try:
-            reports = [*reports, read(Report, STANDARD)]
+            reports.append(read(Report, STANDARD))
         except DocumentError as error:
             reason = str(error).removeprefix("standard input: ")
-            unreadable = [*unreadable, Refusal(source="standard input", reason=reason)]
-    return list(reports), list(unreadable)
+            unreadable.append(Refusal(source="standard input", reason=reason))
+    return reports, unreadable
 
 
 # -- what leaves a site -------------------------------------------------------------------------------------

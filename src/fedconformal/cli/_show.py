@@ -89,7 +89,7 @@ def table(rows: Sequence[Mapping[str, object]], *, title: str | None = None) -> 
     names = dict.fromkeys(name for row in rows for name, cell in row.items() if cell is not None)
     if not names:
         return
-    cells = [[printable(str(row.get(name, ""))) for name in names] for row in rows]
+    cells = [["" if row.get(name) is None else printable(str(row[name])) for name in names] for row in rows]
     lines = _table_lines([printable(name) for name in names], cells, min(width(), _TABLE_WIDTH))
     print("\n".join(["", *([] if title is None else [visible(title)]), *lines, ""]))
 
@@ -129,13 +129,14 @@ def _table_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], most: in
 
 
 def _record_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], most: int) -> list[str]:
-    """Return a line for each cell, with the name of its column, and a gap between rows."""
+    """Return a line for each cell that is not empty, with the name of its column, and a gap between rows."""
     lines: list[str] = []
     for i, row in enumerate(rows):
         lines += [""] * (i > 0)
         for name, cell in zip(headers, row, strict=True):
-            text = f"  {' '.join(name.split())}: {' '.join(cell.split())}"
-            lines += textwrap.wrap(text, max(22, most), subsequent_indent="    ", **_WHOLE_WORDS)
+            if cell:
+                text = f"  {' '.join(name.split())}: {' '.join(cell.split())}"
+                lines += textwrap.wrap(text, max(22, most), subsequent_indent="    ", **_WHOLE_WORDS)
     return lines
 
 

@@ -107,7 +107,8 @@ def show_ledger(ledger: Path, *, json: bool = False) -> None:
         scores = count(sum(sent), "exact score")
         paragraph(f"{name}: {count(len(sent), 'exact answer')} given, with {scores} in all")
     if entries:
-        table([{name: str(getattr(entry, name) or "")[:25] for name in _COLUMNS} for entry in entries])
+        shown = [{name: getattr(entry, name) or None for name in _COLUMNS} for entry in entries]
+        table([{name: value and str(value)[:25] for name, value in row.items()} for row in shown])
 
 
 # -- policy ------------------------------------------------------------------------------------------------
