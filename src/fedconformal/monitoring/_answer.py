@@ -173,32 +173,7 @@ def _apply_policy(calibration: Checked, cases: Cases, policy: SitePolicy) -> Cas
 
 @dataclass(frozen=True)
 class PreparedAnswer:
-    """A site about to answer a calibration, as its policy allows; `prepare_answer` makes it.
-
-    Parameters
-    ----------
-    calibration : Calibration, or one group of it
-        The calibration that is answered.
-    _blank : Check
-        The answer without its counts.
-    _cases : Cases
-        The new cases.
-    left_out : tuple of str
-        Groups with too few cases for the site's policy.
-    _policy : SitePolicy
-        Limits on what the site discloses.
-    _ledger, _dataset : Ledger and str, optional
-        The account, and the name of the new cases in it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import fedconformal as fc
-    >>> calibration = fc.conformalize({"A": np.arange(200), "B": np.arange(200)})
-    >>> prepared = fc.monitoring.prepare_answer(calibration, np.arange(100), site="A")
-    >>> prepared.sentence
-    'This answer gives 1 number about your 100 new cases: how many of them are covered, exactly.'
-    """
+    """A site about to answer a calibration, as its policy allows; `prepare_answer` makes it."""
 
     calibration: Checked
     _blank: Check

@@ -184,12 +184,22 @@ def group_specs(
     if by == ("site",):
         if groups is not None:
             raise ValueError("groups must be left out with group_by 'site': each site is a group")
-        specs: Mapping[str, SiteSpec] = _by_site(SiteSpec.read(n_sites, n_points))
+        specs = _by_site(SiteSpec.read(n_sites, n_points))
         named = class_names(classes)
     else:
         by_label = _by_text(groups, n_points)
         named = _classes(by, classes, by_label)
-        specs = _by_label(by_label, n_sites, names, min_group, crossed="site" in (by or ()))
+        specs = {}
+        for label, sizes in by_label.items():
+            with naming_errors("groups", label):
+                own = {label: _group_sites(sizes, n_sites, names, min_group)}
+                if "site" in (by or ()):
+                    own = {pair_label(site, label): spec for site, spec in _by_site(own[label]).items()}
+            if twice := specs.keys() & own.keys():
+                raise ValueError(
+                    f"two pairs of a site and a label would be called {min(twice)!r}: rename one"
+                )
+            specs |= own
     return {group: specs[group] for group in sorted(specs)}, named
 
 
@@ -273,25 +283,9 @@ def naming_errors(argument: str, group: str | None = None) -> Iterator[None]:
     except ValidationError as error:
         raise ValueError(f"{where}{argument}: {first_problem(error).removeprefix('content: ')}") from None
     except (ValueError, TypeError) as error:
+        if group is None:
+            raise
         raise type(error)(f"{where}{error}") from None
-
-
-def _by_label(
-    by_label: Mapping[str, Any], n_sites: Any, names: list[str] | None, fewest: int, *, crossed: bool
-) -> dict[str, SiteSpec]:
-    """Sites of each label; or each of them individually, where groups are made of sites and labels."""
-    specs: dict[str, SiteSpec] = {}
-    for label, sizes in by_label.items():
-        with naming_errors("groups", label):
-            spec = _group_sites(sizes, n_sites, names, fewest)
-            if not crossed:
-                specs[label] = spec
-                continue
-            alone = {pair_label(site, label): there for site, there in _by_site(spec).items()}
-        if twice := specs.keys() & alone.keys():
-            raise ValueError(f"two pairs of a site and a label would be called {min(twice)!r}: rename one")
-        specs |= alone
-    return specs
 
 
 def _by_site(spec: SiteSpec) -> dict[str, SiteSpec]:
@@ -308,9 +302,11 @@ def _by_site(spec: SiteSpec) -> dict[str, SiteSpec]:
 
 def _group_sites(sizes: Any, n_sites: Any, names: list[str] | None, fewest: int) -> SiteSpec:
     """Sites of one group, without those that have too few of its cases to send anything."""
+    wanted = "" if fewest == 1 else f"{fewest} "
+    none_left = f"no site has {wanted}cases of it (min_group = {fewest})"
     if not isinstance(sizes, Iterable) or isinstance(sizes, (str, bytes)):
         if _is_below(sizes, fewest):
-            raise ValueError(f"no site has {fewest} cases of it (min_group = {fewest})")
+            raise ValueError(none_left)
         return SiteSpec.read(n_sites if names is None else names, sizes)
     if names is not None and not isinstance(sizes, Mapping):
         listing = list(sizes)
@@ -324,8 +320,7 @@ def _group_sites(sizes: Any, n_sites: Any, names: list[str] | None, fewest: int)
     else:
         sizes = [n for n in sizes if not _is_below(n, fewest)]
     if not sizes:
-        wanted = "" if fewest == 1 else f"{fewest} "
-        raise ValueError(f"no site has {wanted}cases of it (min_group = {fewest})")
+        raise ValueError(none_left)
     return SiteSpec.read(None, sizes)
 
 
