@@ -68,7 +68,9 @@ def certificate_picture(driver, path):
 def plots_picture(path):
     _, axes = pyplot.subplots(1, 2, figsize=(12, 4.6), constrained_layout=True)
     fc.plots.CoverageLawDisplay.from_plan(fc.plan(10, 79), ax=axes[0])
-    fc.plots.PrivacyDisplay.from_federation(5, 200, bins=fc.Bins.uniform(0, 1, 100), ax=axes[1])
+    sites = np.repeat(["north", "south", "west", "east"], [120, 40, 377, 88])
+    covered = np.random.default_rng(1).random(sites.size) < np.where(sites == "east", 0.75, 0.9)
+    fc.plots.SiteCoverageDisplay.from_covered(covered, sites, confidence_level=0.9, ax=axes[1])
     content = io.BytesIO()
     pyplot.savefig(content, dpi=100)
     save(content.getvalue(), path)

@@ -327,7 +327,7 @@ class TestPromisesSideBySide:
             card, text = cards[name]
             assert card.mean == expected
             assert f"its sets with noise cover about {plain(ceiling_percent(expected))} of new cases" in text
-            assert "Each site sends 50 numbers at the most." in text
+            assert "Each site sends 50 numbers." in text
         assert "This promise cannot be given with private reports." in cards["new-site"][1]
 
 

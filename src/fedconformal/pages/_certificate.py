@@ -170,7 +170,8 @@ class CertificateView:
     @property
     def not_stated(self) -> list[str]:
         """Titles of the facts that are missing, and of the sizes of sets where no sets were given."""
-        names = [name for name in Facts.model_fields if name not in self.facts.given and name != "unit"]
+        known = self.facts.given.keys() | {"unit"} | ({"prevalence"} if self.prevalence else set())
+        names = [name for name in Facts.model_fields if name not in known]
         titles = [(Facts.model_fields[name].title or name).lower() for name in names]
         return titles + ["sizes of the sets"] * (self.sizes is None)
 
