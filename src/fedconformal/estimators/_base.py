@@ -128,9 +128,8 @@ def _is_promised(wanted: Design, part: CalibrationPart, place: int) -> bool:
 
 def _describe_terms(design: Design) -> str:
     delta = "" if design.delta is None else f", delta={float(design.delta):g}"
-    return (
-        f"promise={design.promise!r}, criterion={design.criterion!r}{delta}, max_faulty={design.max_faulty}"
-    )
+    terms = f"promise={design.promise!r}, criterion={design.criterion!r}{delta}"
+    return f"{terms}, max_faulty={design.max_faulty}"
 
 
 S = TypeVar("S", bound=Score)

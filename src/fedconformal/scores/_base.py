@@ -16,7 +16,7 @@ from fedconformal._util import BadRowsError, Bools, Floats, all_rows, float_arra
 Draws = ArrayLike | np.random.Generator
 
 
-def refuse_other_length(name: str, values: NDArray[Any], *, n: int) -> None:
+def check_length(name: str, values: NDArray[Any], *, n: int) -> None:
     """Refuse values unless there is one for each row of the prediction."""
     if values.shape != (n,):
         raise ValueError(f"{name} must have shape ({n},) to match prediction, got {values.shape}")
@@ -46,12 +46,9 @@ def as_draws(u: Draws | None, *, n: int, needed: bool) -> Floats | None:
     if isinstance(u, np.random.Generator):
         return u.random(n)
     draws = float_array("u", u, ndim=1)
-    refuse_other_length("u", draws, n=n)
+    check_length("u", draws, n=n)
     all_rows("u", draws, (draws >= 0) & (draws < 1), "must lie in [0, 1)")
     return draws
-
-
-Parameter = bool | int | float | str
 
 
 @dataclass(frozen=True)
@@ -217,7 +214,7 @@ class Score(ABC):
         """
         prediction = self.prediction_from(table, names)
         truth = float_array("y", y, ndim=1)
-        refuse_other_length("y", truth, n=len(prediction))
+        check_length("y", truth, n=len(prediction))
         draws = as_draws(u, n=len(prediction), needed=self.needs_draws)
         out = np.full(len(prediction), np.nan)
         pending = [np.flatnonzero(self._can_be_truth(truth))]
@@ -236,7 +233,7 @@ class Score(ABC):
 
     # -- what goes in and out ------------------------------------------------------------------------------
 
-    def parameters(self) -> dict[str, Parameter]:
+    def parameters(self) -> dict[str, bool | int | float | str]:
         """Return what `from_name` needs besides the name to make an equal score.
 
         Returns

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from fedconformal._text import warn
 from fedconformal._util import Bools, Floats, all_rows, float_array, plain_array
-from fedconformal.scores._base import Draws, Score, as_thresholds, refuse_other_length, wrong_columns
+from fedconformal.scores._base import Draws, Score, as_thresholds, check_length, wrong_columns
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _COUNTS = ("no", "one", "two", "three", "four")
@@ -252,7 +252,7 @@ class BandScore(IntervalScore):
         """
         lower, upper, scale = self.band(prediction)
         outcomes = float_array("y", y, ndim=1)
-        refuse_other_length("y", outcomes, n=len(lower))
+        check_length("y", outcomes, n=len(lower))
         outcomes = self.truth_from(outcomes)
         with np.errstate(over="ignore"):
             beyond: Floats = lower - outcomes

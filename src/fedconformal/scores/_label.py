@@ -20,14 +20,7 @@ from numpy.typing import ArrayLike
 
 from fedconformal._text import ceiling_percent, percent
 from fedconformal._util import Bools, Floats, Ints, all_rows, float_array, number_array
-from fedconformal.scores._base import (
-    Draws,
-    Score,
-    as_draws,
-    as_thresholds,
-    refuse_other_length,
-    wrong_columns,
-)
+from fedconformal.scores._base import Draws, Score, as_draws, as_thresholds, check_length, wrong_columns
 
 MAX_EXCESS = 1e-6
 """Largest excess of a single probability over 1."""
@@ -256,7 +249,7 @@ class ProbabilityScore(LabelScore):
         """
         probabilities, labels = as_probabilities(prediction), number_array("y", y)
         n, n_classes = probabilities.shape
-        refuse_other_length("y", labels, n=n)
+        check_length("y", labels, n=n)
         if labels.dtype.kind == "f":
             all_rows("y", labels, ~np.isnan(labels), "must not be nan")
         allowed = (labels >= 0) & (labels < n_classes) & (labels == np.floor(labels))
