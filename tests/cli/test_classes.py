@@ -132,6 +132,16 @@ class TestMistakes:
             in said
         )
 
+    def test_names_and_numbers_of_classes_do_not_mix(self, tmp_path, run, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        run("plan", "--points", "A=3,B=3", "--score", "lac", "-o", "plan.json")
+        order = ("report", "plan.json", "t.csv", "--site", "A", "--target", "y", "--prediction", "sick,well")
+        for truth in (["0", "1", "0"], ["sick", "well", "sick"]):
+            pl.DataFrame({"y": truth, "sick": [0.5, 0.2, 0.9], "well": [0.5, 0.8, 0.1]}).write_csv("t.csv")
+            run(*order, "-o", "A.json", "--force")
+        pl.DataFrame({"y": ["sick", "1", "sick"], "sick": [0.5] * 3, "well": [0.5] * 3}).write_csv("t.csv")
+        assert "'sick', 'well', got '1' in 1 of 3 rows, first in line 3" in run(*order, code=2).err
+
     def test_columns_that_are_not_the_classes(self, calibrated, run):
         calibrated("--group-by", "class")
         pl.DataFrame({"x": [0.5], "y": [0.5]}).write_csv("other.csv")

@@ -207,46 +207,33 @@ def _asking_for_cases(plan: Plan) -> Iterator[None]:
 def _truth(
     plan: Plan, score: Score, table: Table, target: str, columns: Sequence[str], *, private: bool
 ) -> Floats:
-    """Return the truth as numbers; names of classes become their numbers."""
+    """Return the truth as numbers: names of classes become their numbers.
+
+    Of a private answer each case is read individually, and is NaN where it is neither; else it is refused.
+    """
     table.check([target, *columns])
     if score.columns is not None:
         return table.numbers([target], nan=private)[:, 0]
-    if private:
-        return _private_truth(table, target, plan.classes, columns)
-    numeric = plan.classes is None and not _are_numbers(columns) and target in table.numeric()
-    if numeric and set(table.labels_or_none(target)).isdisjoint(columns):
-        return table.numbers([target])[:, 0]
     names = columns if plan.classes is None else plan.classes
     known = {name: float(i) for i, name in enumerate(names)}
-    labels = table.labels(target)
-    unknown = sorted({label for label in labels if label not in known})
-    of = "classes of the plan" if plan.classes is not None else "names of the columns of probabilities"
-    if plan.classes is None and not _are_numbers(columns) and len(unknown) == len(set(labels)):
-        of = f"class numbers from 0 to {len(columns) - 1} or {of}"
-    table.refuse_rows(
-        np.array([label not in known for label in labels]),
-        target,
-        f"must hold {of}, {quoted(names)}, got {quoted(unknown)}",
-        ": correct these, or leave them out",
-    )
-    return np.array([known[label] for label in labels])
-
-
-def _private_truth(
-    table: Table, target: str, classes: Sequence[str] | None, columns: Sequence[str]
-) -> Floats:
-    """Read each case individually: the name of a class, or without names its number; else NaN."""
-    known = {name: float(i) for i, name in enumerate(columns if classes is None else classes)}
-    by_number = classes is None and not _are_numbers(columns)
-    values = table.numbers([target], nan=True)[:, 0]
-    labels = table.labels_or_none(target)
-    others = values if by_number else np.full(len(labels), np.nan)
-    return np.array([known.get(label or "", other) for label, other in zip(labels, others, strict=True)])
-
-
-def _are_numbers(columns: Sequence[str]) -> bool:
-    """Return whether columns are called by numbers, as 1, 2 and 3: then these are names of the classes."""
-    return all(name.isdecimal() for name in columns)
+    # Columns that are called by numbers, as 1, 2 and 3, have the names of the classes.
+    has_numbers = plan.classes is None and not all(name.isdecimal() for name in columns)
+    labels = table.labels_or_none(target) if private else table.labels(target)
+    is_either = private or (target in table.numeric() and set(labels).isdisjoint(columns))
+    by_number = has_numbers and is_either
+    others = table.numbers([target], nan=True)[:, 0] if by_number else np.full(len(labels), np.nan)
+    truth = np.array([known.get(label or "", other) for label, other in zip(labels, others, strict=True)])
+    if not private:
+        of = "classes of the plan" if plan.classes is not None else "names of the columns of probabilities"
+        numbers = f"class numbers from 0 to {len(columns) - 1} or " * has_numbers
+        unknown = sorted({str(labels[row]) for row in np.flatnonzero(np.isnan(truth))})
+        table.refuse_rows(
+            np.isnan(truth),
+            target,
+            f"must hold {numbers}{of}, {quoted(names)}, got {quoted(unknown)}",
+            ": correct these, or leave them out",
+        )
+    return truth
 
 
 # -- scores ------------------------------------------------------------------------------------------------
