@@ -42,8 +42,8 @@ def calibration(plan):
 
 def test_a_report(plan):
     files, functions = path_of(lambda: fc.report(plan, SCORES["north"], site="north"))
-    assert len(files) <= 11, files
-    assert functions <= 56
+    assert len(files) <= 10, files
+    assert functions <= 55
 
 
 def test_a_plan_for_uneven_sites_with_three_numbers(plan):
@@ -54,5 +54,5 @@ def test_a_plan_for_uneven_sites_with_three_numbers(plan):
 
 def test_a_verification(calibration):
     files, functions = path_of(lambda: fc.audit.verify(calibration))
-    assert len(files) <= 13, files
+    assert len(files) <= 12, files
     assert functions <= 116

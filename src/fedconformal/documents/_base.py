@@ -114,6 +114,7 @@ class Document(Part):
 
     kind: ClassVar[str]
     limit: ClassVar[SizeLimit]
+    set_by_signing: ClassVar[frozenset[str]] = frozenset()
     format: str
     version: int
 
@@ -136,10 +137,9 @@ class Document(Part):
 
     __str__ = __repr__
 
-    def _repr_html_(self) -> str | None:
-        """Return the HTML that notebooks show."""
-        found: str | None = call_higher("pages.notebook_view", self)
-        return found
+    def _repr_html_(self) -> Any:
+        """Return the HTML that notebooks show, if pages can be made."""
+        return call_higher("pages.notebook_view", self)
 
     def __dir__(self) -> Iterable[str]:
         """List the attributes without those of the library that reads and writes JSON."""
@@ -150,8 +150,9 @@ class Document(Part):
         return self.model_dump(mode="json", exclude_defaults=True)
 
     def canonical(self) -> bytes:
-        """Return the content in its one canonical form, of which the digest is taken."""
-        return _canonical(self.content())
+        """Return the content in its one canonical form, of which the digest is taken, without signatures."""
+        signed = self.set_by_signing & self.model_fields_set
+        return _canonical((self.model_copy(update=dict.fromkeys(signed)) if signed else self).content())
 
     @cached_property
     def digest(self) -> str:

@@ -57,9 +57,7 @@ class CalibrationPart(Part):
     """Thresholds for all cases together, or for one group of them."""
 
     design: Design = Field(description="the plan's design for the sites that answered, votes solved again")
-    thresholds: Many[Extended] = Field(
-        min_length=1, max_length=limits.MOST_LEVELS, description="one for each level"
-    )
+    thresholds: Many[Extended] = Field(min_length=1, max_length=limits.MOST_LEVELS, description="by level")
     missing: Many[SiteName] = Field(default=(), description="sites that were asked and did not answer")
     n_missing: SiteCount = Field(default=0, description="number of missing sites, named or not")
     refused: Many[Refusal] = Field(default=(), description="payloads for this group that did not count")
@@ -234,9 +232,7 @@ class Calibration(CalibrationAttributes, AuthoredDocument):
     format: Literal["fedconformal/calibration"] = "fedconformal/calibration"
     version: Literal[1] = 1
     plan: Plan
-    parts: Many[CalibrationPart] = Field(
-        min_length=1, max_length=limits.MOST_GROUPS, description="in the order of the plan's designs"
-    )
+    parts: Many[CalibrationPart] = Field(min_length=1, max_length=limits.MOST_GROUPS, description="by group")
     reports: Many[Received] = Field(default=(), description="reports that counted, by site")
     refused: Many[Refusal] = Field(default=(), description="reports that did not count")
     assumptions: Many[Name] = Field(max_length=20, description="codes of the assumptions of the guarantee")

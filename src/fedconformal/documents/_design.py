@@ -133,19 +133,12 @@ class Design(Part):
     criterion: Name
     delta: Share | None = Field(default=None, description="for criteria that take it")
     max_faulty: SiteCount = Field(default=0, description="number of reports that may be arbitrary")
-    max_missing: SiteCount | None = Field(
-        default=None, description="sites that may be missing without making the threshold infinite"
-    )
+    max_missing: SiteCount | None = Field(default=None, description="sites that may be missing")
     sites: Many[SiteKind] | None = Field(default=None, description="left out while sizes are unknown")
     names: Many[SiteName] | None = Field(
         default=None, max_length=limits.MOST_NAMED, description="the only sites that an open design expects"
     )
-    expected: int | None = Field(
-        default=None,
-        ge=1,
-        le=limits.MOST_SITES,
-        description="sites that an open design without names expects",
-    )
+    expected: int | None = Field(default=None, ge=1, le=limits.MOST_SITES, description="sites while open")
     message: AnyMessage
     levels: Many[Level] = Field(min_length=1, max_length=limits.MOST_LEVELS)
 

@@ -146,12 +146,8 @@ class RankRule(Part):
 
     share: Share | None = Field(default=None, description="the middle rank is ceil(share * (n + 1))")
     numbers: int = Field(default=1, ge=1, le=limits.MOST_NUMBERS, description="numbers that a site sends")
-    spacing: Ratio | None = Field(
-        default=None, description="distance of neighbouring ranks in standard deviations of a site's count"
-    )
-    eta: Share | None = Field(
-        default=None, description="the rank is the smallest that is above the quantile with this probability"
-    )
+    spacing: Ratio | None = Field(default=None, description="between ranks, in standard deviations")
+    eta: Share | None = Field(default=None, description="probability of a rank above the quantile")
 
     def check(self) -> None:
         """Refuse a rule that leaves the ranks open, or fixes them twice."""
@@ -164,9 +160,7 @@ class RankRule(Part):
 class RankLevel(Part):
     """Ranks and votes at one confidence level."""
 
-    ranks: Many[RankList] = Field(
-        default=(), description="for each kind of sites; n + 1 means +inf, none where sites are not asked"
-    )
+    ranks: Many[RankList] = Field(default=(), description="for each kind of sites; n + 1 means +inf")
     votes: Many[VoteList] = Field(default=(), description="for each kind of sites; left out for 1 each")
     rule: RankRule | None = Field(default=None, description="for open plans, and ranks that follow a share")
 
@@ -280,9 +274,7 @@ class CasesPayload(Payload):
     """Scores of the cases that were drawn."""
 
     kind: ClassVar[str] = "cases"
-    values: Many[Extended] = Field(
-        min_length=1, max_length=limits.MOST_NUMBERS, description="in increasing order"
-    )
+    values: Many[Extended] = Field(min_length=1, max_length=limits.MOST_NUMBERS, description="increasing")
 
 
 # -- grids ---------------------------------------------------------------------------------------------
@@ -294,10 +286,7 @@ class Gridded(MessageData):
     edges: Annotated[Many[float], AfterValidator(_increasing)] = Field(
         min_length=2, max_length=limits.MOST_EDGES, description="right edges of the cells"
     )
-    bounded: bool = Field(
-        default=False,
-        description="true if one more cell after the last edge means Infinity; else the last",
-    )
+    bounded: bool = Field(default=False, description="one more cell, after the last edge, means Infinity")
 
     @property
     def n_cells(self) -> int:
@@ -321,9 +310,7 @@ class Curve(Gridded):
     offsets: Annotated[
         Many[Many[Annotated[int, Field(ge=0, le=limits.LARGEST_N)]]], Field(max_length=limits.MOST_LEVELS)
     ] = Field(default=(), description="by level, what is added to the votes needed at each edge but the last")
-    unit: int | None = Field(
-        default=None, ge=1, le=limits.LARGEST_UNIT, description="votes of a whole mixture, shared by shares"
-    )
+    unit: int | None = Field(default=None, ge=1, le=limits.LARGEST_UNIT, description="votes of a mixture")
     own: Annotated[Many[Many[Rank]], Field(max_length=limits.MOST_LEVELS)] = Field(
         default=(), description="by level and kind of sites, the count needed at a site's own threshold"
     )

@@ -129,21 +129,13 @@ class Facts(Part):
     coordinator: Fact | None = _fact("Coordinator", "who answers for the calibration")
     contact: Fact | None = _fact("Contact", "where questions go")
     check_again: Fact | None = _fact("To be checked again", "until when it is to be relied on")
-    supersedes: Fact | None = Field(
-        default=None, title="Superseded certificate", description="the certificate that this one replaces"
+    supersedes: Fact | None = _fact("Superseded certificate", "the certificate that this one replaces")
+    plans_tried: Fact | None = _fact("Plans tried before", "how many plans were tried before this one")
+    several_cases: Fact | None = _fact(
+        "Several cases of one person", "whether several cases may be of one person"
     )
-    plans_tried: Fact | None = Field(
-        default=None, title="Plans tried before", description="how many plans were tried before this one"
-    )
-    several_cases: Fact | None = Field(
-        default=None,
-        title="Several cases of one person",
-        description="whether several cases may be of one person",
-    )
-    prevalence: Fact | None = Field(
-        default=None,
-        title="Prevalence by site",
-        description="how common the outcome is at each site, where sites agree to tell",
+    prevalence: Fact | None = _fact(
+        "Prevalence by site", "how common the outcome is at each site, where sites agree to tell"
     )
     date: Fact | None = _fact("Date of this document", "of the document")
 
@@ -408,19 +400,13 @@ class Plan(PlanAttributes, AuthoredDocument):
 
     format: Literal["fedconformal/plan"] = "fedconformal/plan"
     version: Literal[1] = 1
-    designs: Many[Design] = Field(
-        min_length=1, max_length=limits.MOST_GROUPS, description="one for each group"
-    )
-    group_by: Many[GroupBy] | None = Field(
-        default=None, description="what groups are made of; left out where that is a label of each case"
-    )
+    designs: Many[Design] = Field(min_length=1, max_length=limits.MOST_GROUPS, description="by group")
+    group_by: Many[GroupBy] | None = Field(default=None, description="what makes groups, if not a label")
     classes: Annotated[Many[Label], Field(min_length=2, max_length=limits.MOST_CLASSES)] | None = Field(
         default=None, description="names of the classes, in the order of the columns of probabilities"
     )
     score: ScoreRule | None = Field(default=None, description="of all sites, where the plan fixes it")
-    keys: Many[SiteKey] | None = Field(
-        default=None, min_length=1, description="then only reports signed with these keys count"
-    )
+    keys: Many[SiteKey] | None = Field(default=None, min_length=1, description="which sign the reports")
     terms: Terms = Field(default=Terms(), description="model, round, expiry and facts")
 
     def check(self) -> None:

@@ -116,9 +116,7 @@ Covered = Annotated[Many[int], Field(min_length=1, max_length=limits.MOST_LEVELS
 class CheckedGroup(Part):
     """The new cases that have the same values in some columns: how many, and how many are covered."""
 
-    values: Many[Label] = Field(
-        min_length=1, max_length=limits.MOST_COLUMNS, description="one for each column of `by`"
-    )
+    values: Many[Label] = Field(min_length=1, max_length=limits.MOST_COLUMNS, description="by column")
     n: Checked = Field(description="how many new cases have these values")
     covered: Covered = Field(description="covered cases for each level; with noise if epsilon is not null")
 

@@ -5,7 +5,6 @@ digest. That of a report is made of the digests of the plan that it answers and 
 these two can check who answered which plan, without seeing any number.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
@@ -42,36 +41,22 @@ PublicKey = Annotated[str, StringConstraints(pattern=r"^ed25519:[0-9a-f]{64}$"),
 class SignedDocument(Document):
     """A document that may carry a signature of its digest."""
 
-    _outside: ClassVar[frozenset[str]] = frozenset({"signature"})
+    set_by_signing: ClassVar[frozenset[str]] = frozenset({"signature"})
 
     signature: Signature | None = Field(default=None, description="of the digest, which leaves it out")
-
-    def canonical(self) -> bytes:
-        """Return the content in its canonical form, without what signing added."""
-        signed = type(self)._outside & self.model_fields_set
-        plain = self.model_copy(update=dict.fromkeys(signed)) if signed else self
-        return super(SignedDocument, plain).canonical()
 
     @property
     def signed_text(self) -> str:
         """Text that is signed."""
         return self.digest
 
-    def signing(self, public_key: str, signature: str) -> Mapping[str, str]:
-        """Return the fields that signing sets."""
-        return {"signature": signature}
-
 
 class AuthoredDocument(SignedDocument):
     """A document that says itself whose signature it carries: nothing else tells who its author is."""
 
-    _outside: ClassVar[frozenset[str]] = frozenset({"signature", "signer"})
+    set_by_signing: ClassVar[frozenset[str]] = frozenset({"signature", "signer"})
 
     signer: PublicKey | None = Field(default=None, description="whose signature this is")
-
-    def signing(self, public_key: str, signature: str) -> Mapping[str, str]:
-        """Return the fields that signing sets."""
-        return {"signature": signature, "signer": public_key}
 
     @property
     def is_signed(self) -> bool:
@@ -135,7 +120,8 @@ class SigningKey:
     def sign(self, document: Signable) -> Signable:
         """Return the same plan, report or calibration, signed."""
         signature = _PREFIX + self._key.sign(document.signed_text.encode()).hex()
-        return document.model_copy(update=document.signing(self.public_key, signature))
+        fields = {"signature": signature, "signer": self.public_key}
+        return document.model_copy(update={name: fields[name] for name in document.set_by_signing})
 
 
 def is_signed_by(document: SignedDocument, public_key: str) -> bool:
