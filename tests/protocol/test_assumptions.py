@@ -7,7 +7,7 @@ import pytest
 import fedconformal as fc
 from documents.samples import with_digest
 from fedconformal.planning.promises import Population
-from fedconformal.protocol import _notes, assumption_codes, assumption_sentences
+from fedconformal.protocol import _calibrate, assumption_codes, assumption_sentences
 from protocol.sending import SIZES, federation
 
 PRIVATE = fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 100))
@@ -54,7 +54,7 @@ class TestCodes:
 class TestSentences:
     def test_rewording_one_changes_no_digest(self, found, monkeypatch):
         before, digest = assumption_sentences(found), found.digest
-        monkeypatch.setitem(_notes._SENTENCES, "ties", "Ties do no harm.")
+        monkeypatch.setitem(_calibrate._SENTENCES, "ties", "Ties do no harm.")
         monkeypatch.setattr(Population, "assumed", lambda self: "All cases are alike.")
         plan = fc.plan(n_points=SIZES, confidence_level=0.9)
         again = fc.calibrate(plan, federation(plan, SIZES)[1:])
@@ -66,7 +66,7 @@ class TestSentences:
         assert after[2:] == before[2:]
 
     def test_every_code_of_this_version_has_one(self, found):
-        for code in (*_notes._SENTENCES, "alike", "each-site-alike"):
+        for code in (*_calibrate._SENTENCES, "alike", "each-site-alike"):
             (sentence,) = assumption_sentences(found.model_copy(update={"assumptions": (code,)}))
             assert sentence.endswith(".")
             assert "does not know" not in sentence

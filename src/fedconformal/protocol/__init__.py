@@ -1,6 +1,14 @@
 """The verbs: ``plan`` at the coordinator, ``report`` at each site, ``calibrate`` at the server."""
 
-from fedconformal.protocol._calibrate import RefusedReportsError, calibrate, validate_reports
+from fedconformal.protocol._calibrate import (
+    AssumptionKind,
+    RefusedReportsError,
+    assumption_codes,
+    assumption_sentences,
+    calibrate,
+    everything_sentences,
+    validate_reports,
+)
 from fedconformal.protocol._conformalize import (
     class_places,
     conformalize,
@@ -13,15 +21,7 @@ from fedconformal.protocol._conformalize import (
     score_of,
     simulate,
 )
-from fedconformal.protocol._federation import read_group_by
-from fedconformal.protocol._notes import (
-    AssumptionKind,
-    assumption_codes,
-    assumption_sentences,
-    describe_notes,
-    describe_problems,
-    everything_sentences,
-)
+from fedconformal.protocol._federation import describe_notes, describe_problems, read_group_by
 from fedconformal.protocol._plan import InfeasibleWarning, model_digest, plan
 from fedconformal.protocol._policy import PolicyError, SitePolicy
 from fedconformal.protocol._report import admit, is_private, prepare, report

@@ -1,14 +1,16 @@
-"""Server side: reports are validated, and combined into thresholds."""
+"""Server side: reports are validated, and combined into thresholds, with the assumptions of the guarantee."""
 
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Literal
 
 from fedconformal import _util
 from fedconformal._text import count, quoted
 from fedconformal.documents import (
+    MOST_CLASSES,
     Calibration,
     CalibrationPart,
     Design,
@@ -22,8 +24,9 @@ from fedconformal.documents import (
     message_kinds,
 )
 from fedconformal.messages import Answer, largest_so_far, of
-from fedconformal.protocol._notes import assumption_codes
-from fedconformal.protocol._report import check_current
+from fedconformal.planning import PROMISES
+from fedconformal.protocol._report import check_current, is_private
+from fedconformal.scores import SCORES, LabelScore, from_name
 
 Answers = dict[str, Answer]
 """Answer of each site for one group, by site."""
@@ -301,3 +304,168 @@ def _read_group(design: Design, reports: list[Report]) -> tuple[Answers, tuple[R
                 )
                 del answers[site]
     return answers, tuple(Refusal(source=site, reason=reason) for site, reason in reasons.items())
+
+
+# -- what a guarantee rests on: codes in the document, sentences for people --------------------------------
+
+# A calibration holds the codes, so that rewording a sentence changes no digest.
+
+
+def assumption_codes(plan: Plan, n_missing: int) -> tuple[str, ...]:
+    """Return the codes of the assumptions of a calibration.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan that was answered.
+    n_missing : int
+        How many sites did not answer, in any group.
+
+    Returns
+    -------
+    tuple of str
+        In the order in which they are read.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from fedconformal.protocol import assumption_codes
+    >>> assumption_codes(fc.plan(n_sites=3, n_points=40), n_missing=0)[0]
+    'alike'
+    """
+    applies = {
+        **{PROMISES[design.promise].assumption: True for design in plan.designs},
+        "labels-first": plan.grouping.by_label,
+        "true-classes": plan.grouping.by_class,
+        "own-site": plan.grouping.by_site,
+        "ties": True,
+        "silence": n_missing > 0 or plan.is_grouped,
+        "faulty": plan.max_faulty > 0,
+        "as-planned": plan.max_faulty == 0,
+        "private": is_private(plan),
+        "signed-whole": plan.is_grouped and plan.keys is not None,
+        "not-authenticated": plan.keys is None,
+        "several-levels": len(plan.confidence_levels) > 1,
+    }
+    return tuple(code for code, here in applies.items() if here)
+
+
+class AssumptionKind(Enum):
+    """Relation of a sentence to a promise."""
+
+    CONDITION = "the promise holds if this is true"
+    CAVEAT = "true whatever happens, and good to know"
+    UNCHECKED = "nobody has checked it"
+
+
+def assumption_sentences(calibration: Calibration, kind: AssumptionKind | None = None) -> tuple[str, ...]:
+    """Return the assumptions of a calibration as sentences.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        Whose codes are to be read.
+    kind : AssumptionKind, optional
+        Only sentences of this kind; all if left out.
+
+    Returns
+    -------
+    tuple of str
+        A sentence, or a few, for each code.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from fedconformal.protocol import assumption_sentences
+    >>> assumption_sentences(fc.conformalize({"A": range(40)}))[1]
+    'With ties among scores the coverage can only be larger than stated.'
+    """
+    plan, missing = calibration.plan, calibration.n_missing
+    whether = "Whether a site answers"
+    if plan.is_grouped:
+        whether += " for a group"
+    elif missing:
+        whether = f"{count(missing, 'site')} did not answer; whether a site answers"
+    faulty = f"At most {plan.max_faulty} of the reports"
+    if plan.is_grouped:
+        faulty = f"In each group at most as many reports as its plan allows (up to {plan.max_faulty})"
+    facts = {
+        "whether": whether,
+        "faulty": faulty,
+        "epsilon": float(max(of(design.message).epsilon(design) or 0 for design in plan.designs)),
+        "sizes": _PUBLIC_SIZES if plan.is_grouped else "",
+    }
+    known = {code: text.format(**facts) for code, text in _SENTENCES.items()}
+    for promise in (PROMISES[name]() for name in PROMISES):
+        known[promise.assumption] = promise.assumed_in_groups() if plan.is_grouped else promise.assumed()
+    return tuple(
+        known.get(code, f"An assumption that this version does not know: {code}.")
+        for code in calibration.assumptions
+        if kind in (None, _KINDS.get(code, AssumptionKind.CONDITION))
+    )
+
+
+_KINDS = {
+    "ties": AssumptionKind.CAVEAT,
+    "private": AssumptionKind.CAVEAT,
+    "signed-whole": AssumptionKind.CAVEAT,
+    "several-levels": AssumptionKind.CAVEAT,
+    "not-authenticated": AssumptionKind.UNCHECKED,
+}
+"""Of codes that are no conditions."""
+
+_SENTENCES = {
+    "labels-first": "New cases get their labels in the same way as calibration cases, before their truth is "
+    "known.",
+    "true-classes": "Each class is covered individually: how common the classes are may differ between sites "
+    "and between these and new cases in any way, but new cases of a class are like its calibration cases.",
+    "own-site": "A threshold is used for new cases of its own site alone.",
+    "ties": "With ties among scores the coverage can only be larger than stated.",
+    "silence": "{whether} does not depend on any site's scores.",
+    "faulty": "{faulty} are wrong, in whatever way; which sites these are does not depend on the scores of "
+    "the others.",
+    "as-planned": "Every report was made as the plan says.",
+    "private": "Each report is {epsilon:g}-differentially private for every record behind it, if the site "
+    "kept its ledger; the guarantee allows for the noise and holds for every data set.{sizes}",
+    "signed-whole": "Every message was signed as a whole with its site's key.",
+    "not-authenticated": "The reports were not authenticated: whoever could deliver a file could pose as a "
+    "site.",
+    "several-levels": "Each level's guarantee holds individually; a level whose threshold was below that of "
+    "a lower level got the larger one, which can only add coverage.",
+}
+_PUBLIC_SIZES = (
+    " The number of cases of each group is public; a person with cases in several groups pays for each."
+)
+
+
+def everything_sentences(calibration: Calibration) -> tuple[str, ...]:
+    """Describe finite thresholds that put a label into every set, where the plan fixes a score of labels.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from fedconformal.protocol import everything_sentences
+    >>> calibration = fc.conformalize({"A": [1.0] * 40}, score="lac")
+    >>> len(everything_sentences(calibration))
+    1
+    """
+    plan = calibration.plan
+    if plan.score is None or plan.score.name not in SCORES:
+        return ()
+    rule = from_name(plan.score.name, **plan.score.parameters)
+    if not isinstance(rule, LabelScore):
+        return ()
+    n_classes = MOST_CLASSES if plan.classes is None else len(plan.classes)
+    sentences = []
+    for part in calibration.parts:
+        group = part.design.group
+        for level, threshold in zip(plan.confidence_levels, part.thresholds, strict=True):
+            if threshold < math.inf and rule.admits_all(threshold, n_classes):
+                where = "" if group is None else f", group {group!r}"
+                by_class = group is not None and plan.grouping.by_class
+                what = f"label {group!r} is in every set" if by_class else "every label is in every set"
+                sentences.append(
+                    f"Level {level:g}{where}: the threshold, {threshold:g}, is as large as a score can be, "
+                    f"so {what}."
+                )
+    return tuple(sentences)

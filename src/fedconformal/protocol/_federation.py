@@ -1,6 +1,6 @@
-"""Names, sizes and number of the sites that are asked, from what a coordinator gives."""
+"""Sites and groups of a plan: read from what a coordinator gives, and notes on what follows for them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -11,21 +11,29 @@ from typing import Any, Self, get_args
 import numpy as np
 from pydantic import ValidationError
 
-from fedconformal import _util
-from fedconformal._text import quoted
+from fedconformal import _util, scores
+from fedconformal._text import count, percent, plain_spaces, quoted
 from fedconformal._util import Ints
 from fedconformal.documents import (
     GROUPED_BY,
     LARGEST_N,
     MOST_SITES,
+    Advice,
+    Design,
+    Gridded,
     GroupBy,
+    Level,
+    Plan,
     SiteKind,
     check_site_name,
     first_problem,
     label_text,
     pair_label,
 )
+from fedconformal.messages import of
+from fedconformal.planning import CRITERIA, PROMISES
 from fedconformal.planning._mixture import with_shares
+from fedconformal.privacy import exact_text
 
 _MOST_RUNS = 10_000  # beyond that, sites without names are kept by size, not in order
 _LARGEST_SHARE = 10**9
@@ -88,10 +96,10 @@ class SiteSpec:
         if self.sizes is None or self.n_sites is None:
             return None
         kinds, start = [], 0
-        for (n, share), count in self._runs():
-            names = () if self.names is None else self.names[start : start + count]
-            kinds.append(SiteKind(count=count, n=n, names=names, share=share))
-            start += count
+        for (n, share), number in self._runs():
+            names = () if self.names is None else self.names[start : start + number]
+            kinds.append(SiteKind(count=number, n=n, names=names, share=share))
+            start += number
         return with_shares(kinds) if has_shares else tuple(kinds)
 
     def _runs(self) -> list[tuple[tuple[int, Fraction | None], int]]:
@@ -109,7 +117,7 @@ class SiteSpec:
         if len(runs) <= _MOST_RUNS or self.names is not None:
             return runs
         sizes, counts = np.unique(self.sizes, return_counts=True)
-        return [((n, None), count) for n, count in zip(sizes.tolist(), counts.tolist(), strict=True)]
+        return [((n, None), number) for n, number in zip(sizes.tolist(), counts.tolist(), strict=True)]
 
 
 def _shares(mixture: Any, names: tuple[str, ...] | None) -> tuple[Fraction, ...]:
@@ -326,3 +334,148 @@ def _group_sites(sizes: Any, n_sites: Any, names: list[str] | None, fewest: int)
 
 def _is_below(n: Any, fewest: int) -> bool:
     return isinstance(n, Integral) and n is not True and 0 <= int(n) < fewest
+
+
+# -- notes for readers of a plan ----------------------------------------------------------------------------
+
+
+def describe_problems(plan: Plan) -> tuple[str, ...]:
+    """Describe each level that cannot be reached, and what would suffice; an attribute of a plan."""
+    return tuple(_in_groups(plan, lambda design: _problems(design, one_site=plan.grouping.by_site)))
+
+
+def describe_notes(plan: Plan) -> tuple[str, ...]:
+    """Describe problems, sites that are too small or not asked, and missing sites; an attribute of a plan."""
+    return (
+        *describe_problems(plan),
+        *_in_groups(plan, _unusual_ranks),
+        *_absent(plan),
+        *_in_groups(plan, _not_asked),
+        *_in_groups(plan, _missing),
+        *score_cautions(plan),
+    )
+
+
+def _in_groups(plan: Plan, describe: Callable[[Design], Iterator[str]]) -> Iterator[str]:
+    for design in plan.designs:
+        for sentence in describe(design):
+            yield sentence if design.group is None else f"Group {design.group!r}: {sentence}"
+
+
+def _problems(design: Design, *, one_site: bool) -> Iterator[str]:
+    sizes = [kind.n for kind in design.kinds]
+    sure = plain_spaces(
+        CRITERIA[design.criterion]().surety(None if design.delta is None else float(design.delta))
+    )
+    for level in design.levels:
+        if level.advice is None or not sizes:
+            continue
+        several = len(set(sizes)) > 1
+        cases = f"{min(sizes):,} to {max(sizes):,} cases" if several else count(sizes[0], "case")
+        epsilon = of(design.message).epsilon(design)
+        private = "" if epsilon is None else f" and epsilon {exact_text(epsilon)}"
+        ways = _ways(level.advice, design, min(sizes), one_site=one_site)
+        remedy = f"You need {', or '.join(ways)}." if ways else "No number that was tried would suffice."
+        if not ways and isinstance(design.message, Gridded):
+            remedy += " A grid with more cells, or one that reaches further, may."
+        yield (
+            f"{_level(level)} coverage {sure} cannot be guaranteed with "
+            f"{count(design.n_sites or 0, 'site')} of {cases}{_tolerated(design)}{private}, "
+            f"so the threshold is infinite. {remedy}"
+        )
+
+
+def _unusual_ranks(design: Design) -> Iterator[str]:
+    for place, level in enumerate(design.levels):
+        ranks = of(design.message).local_ranks(design, place) or ()
+        most = max(map(len, ranks), default=0)
+        pairs = list(zip(design.kinds, ranks, strict=False))
+        if small := [kind for kind, own in pairs if own and own[0] > kind.n]:
+            number, listed = _listed(small)
+            few = "has too few cases" if number == 1 else "have too few cases"
+            yield (
+                f"At {_level(level)}, {count(number, 'site')} {few} for the rank "
+                f"asked for, which counts as infinite: {listed}."
+            )
+        whole = [kind for kind, own in pairs if len(own) == kind.n]
+        if most > 1 and whole:
+            number, listed = _listed(whole)
+            has, sends = ("has", "sends") if number == 1 else ("have", "send")
+            yield (
+                f"At {_level(level)}, {count(number, 'site')} {has} no more "
+                f"cases than numbers are asked for, up to {most}, and {sends} all scores: {listed}."
+            )
+
+
+def _not_asked(design: Design) -> Iterator[str]:
+    idle = [kind for kind in design.kinds if not kind.asked]
+    if idle:
+        number, listed = _listed(idle)
+        whose = "is not asked, as its answer" if number == 1 else "are not asked, as their answers"
+        yield f"{count(number, 'site')} {whose} could not change any threshold: {listed}."
+
+
+def _missing(design: Design) -> Iterator[str]:
+    message = of(design.message)
+    for place, level in enumerate(design.levels):
+        is_open = design.is_open or level.advice is not None or (design.n_sites or 0) < 2
+        if not is_open and not message.tolerates(design, place, 1):
+            yield (
+                f"At {_level(level)}, one missing site could make the threshold "
+                f"infinite; {PROMISES[design.promise].missing_remedy}."
+            )
+
+
+def _absent(plan: Plan) -> Iterator[str]:
+    grouping = plan.grouping
+    for site, label in grouping.absent[:10]:
+        what = f"every set contains {label!r}" if grouping.by_class else "their threshold is infinite"
+        yield (
+            f"Site {site!r} has too few cases of {label!r}, or none, for a threshold of its own: there, "
+            f"{what}."
+        )
+    if len(grouping.absent) > 10:
+        yield f"The same holds for {len(grouping.absent) - 10} more pairs of a site and a label."
+
+
+def _listed(kinds: Sequence[SiteKind]) -> tuple[int, str]:
+    """Return the number of sites of some kinds, and a few of them by name, or by size."""
+    names = [name for kind in kinds for name in kind.names]
+    shown = names or [f"n = {n}" for n in sorted({kind.n for kind in kinds})]
+    return sum(kind.count for kind in kinds), ", ".join(shown[:10]) + ", ..." * (len(shown) > 10)
+
+
+def _level(level: Level) -> str:
+    return plain_spaces(percent(float(level.confidence_level)))
+
+
+def _tolerated(design: Design) -> str:
+    missing = f", any {design.max_missing:,} of which may be missing" if design.max_missing else ""
+    faulty = f"{' and' if missing else ', of which'} {design.max_faulty:,} may be faulty"
+    return missing + (faulty if design.max_faulty else "")
+
+
+def _ways(advice: Advice, design: Design, least: int, *, one_site: bool) -> list[str]:
+    ways = []
+    if advice.n_points is not None:
+        ways.append(f"{count(advice.n_points, 'case')} per site")
+        small = [kind for kind in design.kinds if kind.n < advice.n_points]
+        if PROMISES[design.promise].smallest_decides and len(small) < len(design.kinds):
+            is_named = design.site_names is not None
+            left_out = _listed(small)[1] if is_named else f"sites with fewer than {advice.n_points:,}"
+            ways.append(f"to leave out {left_out}")
+    if advice.n_sites is not None and not one_site:
+        ways.append(f"{count(advice.n_sites, 'site')} of {count(least, 'case')}")
+    if advice.epsilon is not None:
+        ways.append(f"an epsilon of {float(advice.epsilon):g}")
+    return ways
+
+
+def score_cautions(plan: Plan) -> list[str]:
+    """Return a warning about a score that does not suit this many classes, if there is one."""
+    rule, classes = plan.score, plan.classes
+    if rule is None or classes is None or rule.name not in scores.SCORES:
+        return []
+    score = scores.from_name(rule.name, **rule.parameters)
+    caution = score.caution(len(classes)) if isinstance(score, scores.LabelScore) else None
+    return [caution] if caution else []

@@ -40,6 +40,7 @@ from fedconformal.protocol._federation import (
     group_specs,
     naming_errors,
     read_group_by,
+    score_cautions,
 )
 from fedconformal.protocol._policy import SitePolicy
 
@@ -177,16 +178,6 @@ def warn_about(plan: Plan) -> None:
         warn(" ".join(plan.problems), InfeasibleWarning)
     for caution in score_cautions(plan):
         warn(caution)
-
-
-def score_cautions(plan: Plan) -> list[str]:
-    """Return a warning about a score that does not suit this many classes, if there is one."""
-    rule, classes = plan.score, plan.classes
-    if rule is None or classes is None or rule.name not in scores.SCORES:
-        return []
-    score = scores.from_name(rule.name, **rule.parameters)
-    caution = score.caution(len(classes)) if isinstance(score, scores.LabelScore) else None
-    return [caution] if caution else []
 
 
 def make_plan(*, min_group: int = SitePolicy.min_group, **options: Any) -> Plan:
