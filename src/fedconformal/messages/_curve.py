@@ -540,6 +540,10 @@ class _MixtureRules(_Rules):
     def needed(self, place: int) -> int | None:
         return self._votes(place) if self.tolerates(place, 0) else None
 
+    def solve(self, place: int, planned: Level | None = None) -> Level:
+        """Advise the sites that answered: more cases at these do not make up for a missing share."""
+        return super().solve(place)
+
     def check(self, place: int, level: Level) -> None:
         check_shares(self.sites)
         if not self._votes(place) <= (level.votes or 0) <= self._unit:

@@ -15,6 +15,8 @@ from fedconformal.documents import Advice, RankRule, SiteKind, total_sites
 from fedconformal.laws import CoverageLaw, OrderStatistics
 from fedconformal.planning.criteria import Goal
 
+Sites = tuple[SiteKind, ...]
+
 
 @dataclass(frozen=True)
 class Guarantee:
@@ -63,7 +65,7 @@ class Ballot:
     10
     """
 
-    sites: tuple[SiteKind, ...]
+    sites: Sites
     ranks: tuple[tuple[int, ...], ...]
     votes: tuple[tuple[int, ...], ...]
 

@@ -20,6 +20,7 @@ from fedconformal.laws._votes import honest_counts
 from fedconformal.planning._ballot import (
     Ballot,
     Candidates,
+    Sites,
     Solution,
     candidates,
     common_share,
@@ -263,7 +264,7 @@ def smallest(suffices: Callable[[int], bool], *, start: int, stop: int) -> int |
 _ALONE = 24  # ranks of the largest site that are tried alone
 
 
-def choose_ranks(sites: tuple[SiteKind, ...], goal: Goal, numbers: int, share: Fraction | None) -> Solution:
+def choose_ranks(sites: Sites, goal: Goal, numbers: int, share: Fraction | None) -> Solution:
     """Search ranks, weights and votes for sites that are all alike; a share fixes ranks of one vote each."""
     choosing = _Choosing(sites, goal)
     choice = choosing.choose(numbers) if share is None else choosing.choose_votes(share)
@@ -303,7 +304,7 @@ def _candidate(ballot: Ballot) -> Candidates:
 class _Choosing:
     """The best choice with regard to missing sites."""
 
-    def __init__(self, sites: tuple[SiteKind, ...], goal: Goal) -> None:
+    def __init__(self, sites: Sites, goal: Goal) -> None:
         self.sites, self.goal = sites, goal
         self.settled: list[tuple[Ints, bool]] = []
         self.tolerates = cache(lambda tried, row, missing: tolerates_missing(tried, row, goal, missing))
@@ -395,7 +396,7 @@ def reduce_votes(weights: Ints, votes: int) -> tuple[Ints, int]:
     return weights // unit, -(-votes // unit)
 
 
-def _ballot(sites: tuple[SiteKind, ...], ranks: Ints, weights: Ints) -> Ballot:
+def _ballot(sites: Sites, ranks: Ints, weights: Ints) -> Ballot:
     """Make the ballot of a choice; a number without votes is not sent."""
     rows = list(zip(ranks, weights, strict=True))
     return Ballot(

@@ -26,7 +26,7 @@ from scipy import special
 
 from fedconformal._util import Floats, Ints, rank_of
 from fedconformal.documents import MOST_VOTES, Advice, SiteKind
-from fedconformal.planning._ballot import Ballot, Guarantee, Solution, heaviest
+from fedconformal.planning._ballot import Ballot, Guarantee, Sites, Solution, heaviest
 from fedconformal.planning.criteria import Criterion, Goal
 from fedconformal.planning.promises import PROMISES, Promise
 
@@ -84,9 +84,7 @@ class Mixture(Promise):
 
     # -- ranks and votes -------------------------------------------------------------------------------
 
-    def choose(
-        self, sites: tuple[SiteKind, ...], goal: Goal, numbers: int, share: Fraction | None
-    ) -> Solution:
+    def choose(self, sites: Sites, goal: Goal, numbers: int, share: Fraction | None) -> Solution:
         """Return steps that follow the sites' counts, and votes that count the mixture."""
         ranks = _ranks(sites, goal, numbers)
         missing = goal.max_missing or 0
@@ -143,7 +141,7 @@ class Mixture(Promise):
         )
 
 
-def with_shares(sites: Iterable[SiteKind]) -> tuple[SiteKind, ...]:
+def with_shares(sites: Iterable[SiteKind]) -> Sites:
     """Return the sites with a share each: in proportion to their size plus 1 where none are given."""
     listed = tuple(sites)
     if any(kind.share is not None for kind in listed):
@@ -173,7 +171,7 @@ def common_denominator(fractions: Iterable[Fraction], most: int) -> int | None:
     return common
 
 
-def _ranks(sites: tuple[SiteKind, ...], goal: Goal, numbers: int) -> dict[int, tuple[int, ...]]:
+def _ranks(sites: Sites, goal: Goal, numbers: int) -> dict[int, tuple[int, ...]]:
     """Ranks of each size that has a share."""
     together: dict[int, Fraction] = {}
     for kind in sites:
@@ -185,7 +183,7 @@ def _ranks(sites: tuple[SiteKind, ...], goal: Goal, numbers: int) -> dict[int, t
     return ranks_by_size(sizes, np.array([float(together[n]) for n in sizes]), goal.level, numbers)
 
 
-def _ballot(sites: tuple[SiteKind, ...], ranks: dict[int, tuple[int, ...]]) -> Ballot:
+def _ballot(sites: Sites, ranks: dict[int, tuple[int, ...]]) -> Ballot:
     """Make votes in whole numbers, rounded down; a number without votes is not sent."""
     asked = [(kind.n, kind.share) for kind in sites if kind.share]
     steps = {n: max(high - low for low, high in pairwise((0, *ranks[n]))) for n in {n for n, _ in asked}}

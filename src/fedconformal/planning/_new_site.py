@@ -17,8 +17,8 @@ import numpy as np
 from scipy import special
 
 from fedconformal._text import percent
-from fedconformal.documents import LARGEST_N, MOST_SITES, Advice, RankRule, SiteKind, total_sites
-from fedconformal.planning._ballot import Ballot, Guarantee, Solution
+from fedconformal.documents import LARGEST_N, MOST_SITES, Advice, RankRule, total_sites
+from fedconformal.planning._ballot import Ballot, Guarantee, Sites, Solution
 from fedconformal.planning._choosing import smallest
 from fedconformal.planning._mixture import reported_below, smallest_threshold
 from fedconformal.planning.criteria import Criterion, Goal
@@ -103,9 +103,7 @@ class NewSite(Promise):
             )
         return RankRule(eta=eta)
 
-    def choose(
-        self, sites: tuple[SiteKind, ...], goal: Goal, numbers: int, share: Fraction | None
-    ) -> Solution:
+    def choose(self, sites: Sites, goal: Goal, numbers: int, share: Fraction | None) -> Solution:
         """Return the ranks that follow from the chance that all sites keep."""
         size = sites[0].n if len(sites) == 1 else None
         eta = NewSiteGoal(total_sites(sites), goal).choose_eta(size) or Fraction(99, 100)

@@ -17,9 +17,9 @@ from typing import ClassVar
 from scipy import special
 
 from fedconformal._util import Registry, rank_of
-from fedconformal.documents import LARGEST_N, Advice, RankRule, SiteKind, total_sites
+from fedconformal.documents import LARGEST_N, Advice, RankRule, total_sites
 from fedconformal.laws import CoverageLaw, EachSiteLaw
-from fedconformal.planning._ballot import Ballot, Guarantee, Solution
+from fedconformal.planning._ballot import Ballot, Guarantee, Sites, Solution
 from fedconformal.planning._choosing import choose_ranks, smallest, solve_votes, tolerates
 from fedconformal.planning.criteria import CRITERIA, Criterion, Goal
 
@@ -238,9 +238,7 @@ class Promise(ABC):
         )
 
     @abstractmethod
-    def choose(
-        self, sites: tuple[SiteKind, ...], goal: Goal, numbers: int, share: Fraction | None
-    ) -> Solution:
+    def choose(self, sites: Sites, goal: Goal, numbers: int, share: Fraction | None) -> Solution:
         """Return the best ranks and votes for these sites."""
 
     @abstractmethod
@@ -330,9 +328,7 @@ class Population(Promise):
         "errs equally at every site. If sites differ, coverage at a single site can fall outside this range."
     )
 
-    def choose(
-        self, sites: tuple[SiteKind, ...], goal: Goal, numbers: int, share: Fraction | None
-    ) -> Solution:
+    def choose(self, sites: Sites, goal: Goal, numbers: int, share: Fraction | None) -> Solution:
         """Search ranks and votes together."""
         return choose_ranks(sites, goal, numbers, share)
 
@@ -426,9 +422,7 @@ class EachSite(Promise):
         if solution.needed < solution.ballot.n_sites:
             raise ValueError("for a promise to each site the server keeps the largest report")
 
-    def choose(
-        self, sites: tuple[SiteKind, ...], goal: Goal, numbers: int, share: Fraction | None
-    ) -> Solution:
+    def choose(self, sites: Sites, goal: Goal, numbers: int, share: Fraction | None) -> Solution:
         """Return every site's own rank, and all votes."""
         own = own_goal(goal, total_sites(sites))
         ballot = Ballot.from_ranks(sites, ((goal.criterion.own_rank(kind.n, own),) for kind in sites))
