@@ -43,10 +43,9 @@ class Claim:
     """Claim for all cases, or for one group of them, with a claim for each level."""
 
     def __init__(self, calibration: Calibration, part: CalibrationPart, budget: Budget) -> None:
-        self.part, self.budget, self.design = part, budget, part.design
+        self.calibration, self.part, self.budget, self.design = calibration, part, budget, part.design
         design, plan = part.design, calibration.plan
         self.planned = plan.by_group[design.group]
-        self.selected = calibration if design.group is None else calibration[design.group]
         self.label = design.group or ""
         self.message = messages.of(design.message)
         self.criterion, self.promise = CRITERIA[design.criterion](), PROMISES[design.promise]()
@@ -175,15 +174,17 @@ class LevelClaim:
         claim, design = self.claim, self.claim.design
         work = self._n_numbers * (len(design.kinds) + 4)
         is_shown = self.has_picture and claim.n_answers > 1 and not claim.promise.bears_differing_sites
-        has_ranks = claim.message.local_ranks(design, self.place) is not None
+        has_ranks = claim.message.local_ranks(design, self.place) is not None and all(
+            kind.names for kind in design.kinds
+        )
         if not (self.is_finite and is_shown and has_ranks and claim.budget.allows(work)):
             return None
-        names = [kind.names[0] for kind in design.kinds]
-        twice = {
-            name: shifted_law(claim.selected, {name: _twice_the_misses}, confidence_level=self.level)
-            for name in names
-        }
-        elsewhere = min(law.mean() for law in twice.values())
+        selected = claim.calibration[claim.label] if claim.label else claim.calibration
+        laws = [
+            shifted_law(selected, {kind.names[0]: _twice_the_misses}, confidence_level=self.level)
+            for kind in design.kinds
+        ]
+        elsewhere = min(law.mean() for law in laws)
         wrong = messages.law(design.model_copy(update={"max_faulty": design.max_faulty + 1}), self.place)
         return Sensitivity(max(0.0, 2 * elsewhere - 1), elsewhere, wrong.mean())
 
