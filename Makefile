@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEMO := $(VENV)/.demo
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test nightly test-oldest test-typer quick lint format types bench bench-page docs dist repo-review fuzz schemas pictures reproduce results pages clean
+.PHONY: demo test nightly test-oldest test-typer quick lint format types bench bench-page docs dist repo-review schemas pictures reproduce results pages clean torture sbom audit-dependencies
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedconformal needs Python 3.11 or newer; say make PYTHON=python3.11")'
@@ -88,6 +88,21 @@ dist: | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check build twine check-wheel-contents
 	$(BIN)/python tools/check_dist.py $(EXTRAS)
 
+# What an installation with all extras brings along, as CycloneDX, and the known vulnerabilities in it.
+SUPPLY := build/supply
+$(SUPPLY)/bin/python:
+	$(PYTHON) -m venv $(SUPPLY)
+	$(SUPPLY)/bin/python -m pip install --quiet --disable-pip-version-check '.[all]'
+
+sbom: $(SUPPLY)/bin/python | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check cyclonedx-bom
+	mkdir -p dist
+	$(BIN)/cyclonedx-py environment --output-reproducible --output-format JSON --output-file dist/fedconformal.cdx.json $(SUPPLY)/bin/python
+
+audit-dependencies: $(SUPPLY)/bin/python | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
+	$(BIN)/pip-audit --skip-editable --path $$($(SUPPLY)/bin/python -c 'import site; print(site.getsitepackages()[0])')
+
 # What the Scientific Python community asks of a repository.
 repo-review: | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'sp-repo-review[cli]'
@@ -124,8 +139,9 @@ results: $(STAMP)
 pages: $(STAMP)
 	$(BIN)/python -m reproduce.publish docs
 
-fuzz: $(STAMP)
-	$(BIN)/python tests/documents/fuzz_documents.py 100000
+# Kills, power cuts, hostile files and whole simulated federations: some minutes, or SECTIONS="federations power".
+torture: $(STAMP)
+	$(BIN)/python -m torture $(SECTIONS) --json docs/torture.json --page docs/security.md
 
 clean:
 	rm -rf $(VENV) $(OLDEST) $(TYPER) .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist docs/api docs/gallery docs/sg_execution_times.rst
