@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from documents import fuzz_documents
 from documents.samples import forged, with_digest
 from fedconformal.documents import kinds
+from torture.documents import originals
 
 PAGE = (Path(__file__).parent.parent / "docs" / "formats.md").read_text()
 CODES = PAGE.partition("| code | assumption |\n")[2].partition("\n\n")[0]
@@ -91,7 +91,7 @@ def test_the_tables_name_every_field(kind):
         assert re.search(rf'[`"]{field}["`]', section), field
 
 
-DOCUMENTS = fuzz_documents.originals()
+DOCUMENTS = originals()
 SAMPLES = [next(each for each in DOCUMENTS if each.kind == kind) for kind in kinds()]
 
 
@@ -245,11 +245,3 @@ class TestStrict:
 
 def _put(holder, key, value):
     holder[key] = value
-
-
-@pytest.mark.nightly
-def test_mutated_documents_are_refused_or_equal_to_themselves():
-    """A small share of ``make fuzz``."""
-    outcomes = fuzz_documents.fuzz(5000, seed=7)
-    assert outcomes.total() == len(fuzz_documents.READERS) * 5000
-    assert outcomes["read"] > 0

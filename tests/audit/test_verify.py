@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from honest import GRID, HONEST, KEYS, LARGER, SIZES, answer, plain, signed, signed_groups, without
 
 import fedconformal as fc
 from fedconformal.audit import SIGNED_REPORTS, verify
 from fedconformal.documents import Received, Refusal
 from messages.test_toy import Maxima, MaximaData, MaximaPayload
+from torture.honest import GRID, HONEST, KEYS, LARGER, SIZES, answer, plain, signed, signed_groups, without
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.InfeasibleWarning")
 

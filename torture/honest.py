@@ -1,4 +1,4 @@
-"""Honest calibrations of every promise, message and criterion, for the tests of the audit."""
+"""Honest calibrations of every promise, message and criterion, for the audit to check."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ class Free:
 
 
 def answer(plan, sizes, *, keys=None, seed=0):
-    """Reports of sites with these numbers of scores."""
+    """Make reports of sites with these numbers of scores."""
     rng, reports = np.random.default_rng(seed), []
     private = any(getattr(design.message, "epsilon", None) for design in plan.designs)
     options = {"ledger": Free(), "dataset": "D"} if private else {}

@@ -1,0 +1,92 @@
+"""The reliability harness: a short run of every section, and broken code that it must find."""
+
+import json
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+import fedconformal as fc
+from fedconformal.privacy._ledger_file import LedgerFile
+from torture import __main__ as command
+from torture import byzantine, federations, ledgers
+from torture._run import Section, run_section
+from torture.sections import SECTIONS
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="kills and traces processes the Linux way")
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_no_violation(name):
+    section = SECTIONS[name]
+    assert run_section(section, range(section.quick)).violations == []
+
+
+def violations(name, runs=300):
+    return len(run_section(SECTIONS[name], range(runs)).violations)
+
+
+@pytest.mark.parametrize("level", ["OFF", "FULL"])
+def test_a_ledger_that_does_not_wait_for_the_disk_is_found(monkeypatch, level):
+    """FULL does not wait for the directory, so that a deleted journal can come back."""
+    run = LedgerFile.run
+    slack = lambda file, statement, *values: run(file, statement.replace("= EXTRA", f"= {level}"), *values)  # noqa: E731
+    monkeypatch.setattr(LedgerFile, "run", slack)
+    ledgers.trace_answer.cache_clear()
+    try:
+        assert violations("power", 600) > 0
+    finally:
+        ledgers.trace_answer.cache_clear()
+
+
+def test_a_ledger_that_draws_again_is_found(monkeypatch):
+    monkeypatch.setattr(fc.Ledger, "answer", lambda ledger, dataset, *, sample, **_: sample())
+    assert violations("races", 2) > 0
+    assert violations("federations", 100) > 0
+
+
+def test_a_site_without_limits_is_found(monkeypatch):
+    monkeypatch.setattr(fc.SitePolicy, "check_numbers", lambda *_: None)
+    assert violations("federations") > 0
+
+
+def test_a_calibration_from_other_votes_is_found(monkeypatch):
+    monkeypatch.setattr(byzantine, "count_threshold", lambda votes, needed: max(votes)[0])
+    assert violations("byzantine", 20) > 0
+
+
+def test_the_same_seed_is_the_same_federation():
+    def released(seed, folder):
+        folder.mkdir()
+        world = federations.World(seed, folder)
+        with world.installed():
+            world.run()
+        return [dict(hospital.released) for hospital in world.hospitals]
+
+    with TemporaryDirectory() as folder:
+        for seed in range(20):
+            first, again = (released(seed, Path(folder, f"{seed} {run}")) for run in "ab")
+            assert first == again
+
+
+def never_three(seed):
+    assert seed != 3, "three"
+    return 1
+
+
+def test_a_violation_is_one_line_to_run_again(monkeypatch, capsys):
+    monkeypatch.setitem(command.SECTIONS, "toy", Section("toy", "toys", "never three", never_three, 10, 5))
+    assert command.main(["toy", "--jobs", "2"]) == 1
+    printed = capsys.readouterr().out
+    assert "10 toys, 1 violations" in printed
+    assert "AssertionError: three\n    python -m torture toy --seed 3 --runs 1" in printed
+    assert command.main(["toy", "--runs", "3"]) == 0
+
+
+def test_the_table_of_the_documentation_is_that_of_the_counts():
+    counts = json.loads((DOCS / "torture.json").read_text())
+    assert list(counts) == list(SECTIONS)
+    assert {row["violations"] for row in counts.values()} == {0}
+    assert command.table(counts) in (DOCS / "security.md").read_text()

@@ -1,0 +1,15 @@
+"""All sections of the harness by name."""
+
+from torture import byzantine, calibrations, documents, federations, ledgers
+from torture._run import Section
+
+SECTIONS: dict[str, Section] = {
+    section.name: section
+    for section in (
+        federations.SECTION,
+        *ledgers.SECTIONS,
+        documents.SECTION,
+        calibrations.SECTION,
+        byzantine.SECTION,
+    )
+}
