@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.audit import SIGNED_REPORTS, verify
+from fedconformal.audit import SIGNED_REPORTS, verify, verify_plan
 from fedconformal.documents import Received, Refusal
 from messages.test_toy import Maxima, MaximaData, MaximaPayload
 from torture.honest import GRID, HONEST, KEYS, LARGER, SIZES, answer, plain, signed, signed_groups, without
@@ -50,6 +50,26 @@ def test_what_is_honest_holds(name):
     assert failed(verify(calibration, signers=[COORDINATOR.public_key])) == [
         f"the calibration is signed with {COORDINATOR.public_key}"
     ]
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_a_plan_is_judged_before_anybody_answers(name):
+    plan = HONEST[name]()[0].plan
+    findings = verify_plan(plan)
+    assert [finding for finding in findings if finding.holds is not True] == []
+    assert len(findings) >= sum(len(design.levels) for design in plan.designs if not design.is_open)
+
+
+@pytest.mark.parametrize("rank", [1, 10, 37])
+def test_a_plan_for_one_rank_of_a_site_is_no_calibration(rank):
+    plan = fc.plan(n_points={"A": 40, "B": 40}, confidence_level=0.9)
+    (design,) = plan.designs
+    ranks = changed(design.message.levels[0], ranks=((rank,), (rank,))[: len(design.kinds)], votes=())
+    level = changed(design.levels[0], votes=1, advice=None)
+    hostile = changed(design, message=changed(design.message, levels=(ranks,)), levels=(level,))
+    (finding,) = verify_plan(changed(plan, designs=(hostile,)))
+    assert finding.claim == "plan, level 0.9: mean coverage is at least the level"
+    assert finding.holds is False
 
 
 FINITE = [name for name in HONEST if name not in ("infinite", "mixture, out of reach", "curve, each site")]

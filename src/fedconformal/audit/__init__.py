@@ -5,6 +5,6 @@ repeated here.
 """
 
 from fedconformal.audit._base import MOST_OPERATIONS, Finding
-from fedconformal.audit._verify import SIGNED_REPORTS, verify
+from fedconformal.audit._verify import SIGNED_REPORTS, verify, verify_plan
 
 __all__ = ["verify"]

@@ -121,6 +121,11 @@ class Claim:
         return self.design.levels[self.place].confidence_level
 
     @property
+    def name(self) -> str:
+        """The level as the beginning of a sentence."""
+        return f"level {float(self.level):.12g}"
+
+    @property
     def votes(self) -> int:
         """Votes that the threshold needs."""
         return self.design.levels[self.place].votes or 0

@@ -7,7 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fedconformal._text import count, quoted
-from fedconformal.audit._base import Claim, Finding, MessageAudit, NotVerifiableError, Work, find_place
+from fedconformal.audit._base import (
+    MOST_OPERATIONS,
+    Claim,
+    Finding,
+    MessageAudit,
+    NotVerifiableError,
+    Work,
+    find_place,
+)
 from fedconformal.audit._curves import BinAudit, CurveAudit
 from fedconformal.audit._ranks import CasesAudit, RanksAudit
 from fedconformal.documents import (
@@ -105,8 +113,7 @@ def verify(
             *_check_thresholds(part),
             *([] if used is None else _recompute(planned, part, used, work)),
         ]
-        group = "" if planned.group is None else f"{quoted([planned.group])}: "
-        findings += [replace(finding, claim=group + finding.claim) for finding in inside]
+        findings += _name_group(planned, inside)
     return [
         *findings,
         *_check_received(calibration),
@@ -117,36 +124,71 @@ def verify(
     ]
 
 
+def verify_plan(plan: Plan, *, most_operations: float = MOST_OPERATIONS / 5) -> list[Finding]:
+    """Check that the designs of a plan satisfy their promises, before anybody answers.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan.
+    most_operations : float
+        Operations beyond which a claim is not verified; the usual number takes two seconds at most.
+
+    Returns
+    -------
+    list of Finding
+        One for each group and level; none for groups whose sizes come with the reports.
+    """
+    work = Work(most_operations)
+    return [
+        finding
+        for planned in plan.designs
+        for finding in _name_group(planned, _check_plan(planned, range(len(planned.levels)), work))
+    ]
+
+
 # -- levels ------------------------------------------------------------------------------------------------
+
+
+def _name_group(planned: Design, findings: Iterable[Finding]) -> list[Finding]:
+    """Put the group of a design before its claims."""
+    group = "" if planned.group is None else f"{quoted([planned.group])}: "
+    return [replace(finding, claim=group + finding.claim) for finding in findings]
+
+
+def _check_plan(planned: Design, places: Iterable[int], work: Work) -> Iterator[Finding]:
+    """Check the coverage at some levels as it was planned, where sizes are known."""
+    if planned.promise == "mixture":
+        total = sum(kind.count * (kind.share or 0) for kind in planned.kinds)
+        yield Finding("the shares of the mixture add up to 1", f"{float(total):g}", total == 1)
+    for place in () if planned.is_open else places:
+        yield _check_claim(Claim(planned, place, work), math.inf, "plan, ")
 
 
 def _check_levels(planned: Design, part: CalibrationPart, work: Work) -> Iterator[Finding]:
     """Check coverage and votes of each level, for the sites that answered and for those planned."""
-    audit, design = _find_audit(planned), part.design
+    audit, design, differ = _find_audit(planned), part.design, []
     complete = not planned.is_open and design.n_sites == planned.n_asked
-    if planned.promise == "mixture":
-        total = sum(kind.count * (kind.share or 0) for kind in planned.kinds)
-        yield Finding("the shares of the mixture add up to 1", f"{float(total):g}", total == 1)
     for place, (level, goal) in enumerate(zip(design.levels, planned.levels, strict=True)):
-        name = f"level {float(level.confidence_level):.12g}"
+        claim = Claim(design, place, work)
         if level.votes is None:
             detail = f"{design.n_sites} answered, {design.fewest_answers} needed"
-            yield Finding(
-                f"{name}: too few answers, so the threshold is infinite", detail, level.advice is None
-            )
-        elif audit is None:
-            claim, unknown = Claim(design, place, work), f"unknown message {design.message.kind!r}"
-            yield Finding(f"{name}: {claim.describe()}", unknown, None)
+            too_few = f"{claim.name}: too few answers, so the threshold is infinite"
+            yield Finding(too_few, detail, level.advice is None)
         else:
-            claim = Claim(design, place, work)
-            yield _check_claim(audit, claim, part.thresholds[place], name)
-            yield from _check_votes(audit, claim, goal, name, complete=complete)
-        if audit is not None and not planned.is_open and not (complete and level == goal):
-            yield _check_claim(audit, Claim(planned, place, work), math.inf, f"plan, {name}")
+            yield _check_claim(claim, part.thresholds[place])
+            yield from [] if audit is None else _check_votes(audit, claim, goal, complete=complete)
+        if audit is not None and not (complete and level == goal):
+            differ.append(place)
+    yield from _check_plan(planned, differ, work)
 
 
-def _check_claim(audit: MessageAudit, claim: Claim, threshold: float, name: str) -> Finding:
+def _check_claim(claim: Claim, threshold: float, prefix: str = "") -> Finding:
     """Recompute the coverage at one level, or check that it cannot be reached."""
+    audit, name = _find_audit(claim.design), f"{prefix}{claim.name}"
+    if audit is None:
+        unknown = f"unknown message {claim.message.kind!r}"
+        return Finding(f"{name}: {claim.describe()}", unknown, None)
     most, finite = audit.most_votes(claim), audit.finite_votes(claim)
     if claim.design.levels[claim.place].advice is not None:
         detail = f"{claim.votes:,} votes needed, there are {most:,}"
@@ -162,9 +204,7 @@ def _check_claim(audit: MessageAudit, claim: Claim, threshold: float, name: str)
     return Finding(f"{name}: {claim.describe()}", detail, holds)
 
 
-def _check_votes(
-    audit: MessageAudit, claim: Claim, goal: Level, name: str, *, complete: bool
-) -> list[Finding]:
+def _check_votes(audit: MessageAudit, claim: Claim, goal: Level, *, complete: bool) -> list[Finding]:
     """Check that the votes are the plan's if all sites answered, else those that the promise fixes.
 
     More votes than needed make a threshold larger and no promise weaker; whether votes suffice is checked
@@ -181,7 +221,7 @@ def _check_votes(
         return []
     expected = " or ".join(f"{votes:,}" for votes in sorted(allowed))
     detail = f"{claim.votes:,}, expected {expected}"
-    return [Finding(f"{name}: the votes are {what}", detail, claim.votes in allowed)]
+    return [Finding(f"{claim.name}: the votes are {what}", detail, claim.votes in allowed)]
 
 
 def _check_thresholds(part: CalibrationPart) -> Iterator[Finding]:
@@ -200,9 +240,9 @@ def _recompute(
     planned: Design, part: CalibrationPart, used: Mapping[str, Report], work: Work
 ) -> Iterator[Finding]:
     """Recompute the thresholds from the reports that counted."""
-    claim, audit, design = "the reports contain what was counted", _find_audit(planned), part.design
+    contained, audit, design = "the reports contain what was counted", _find_audit(planned), part.design
     if audit is None:
-        yield Finding(claim, f"unknown message {design.message.kind!r}", None)
+        yield Finding(contained, f"unknown message {design.message.kind!r}", None)
         return
     sizes = {name: kind.n for kind in design.kinds for name in kind.names}
     sent = {site: used[site].by_group.get(design.group) for site in sizes}
@@ -211,16 +251,15 @@ def _recompute(
         for site, own in sent.items()
         if own is None or own.n != sizes[site] or _find_problem(planned, site, own) is not None
     ]
-    yield _compare_names(claim, wrong, "all of it")
+    yield _compare_names(contained, wrong, "all of it")
     if wrong or any(level.votes is None for level in design.levels):
         return
     payloads, largest = {site: own.payload for site, own in sent.items() if own is not None}, -math.inf
     for place, level in sorted(enumerate(design.levels), key=lambda pair: pair[1].confidence_level):
-        reached = level.advice is None
-        own = audit.threshold(Claim(design, place, work), payloads) if reached else math.inf
-        largest = max(largest, own)
-        name = f"level {float(level.confidence_level):.12g}: the threshold follows from the reports"
-        yield Finding(name, repr(largest), largest == part.thresholds[place])
+        claim, reached = Claim(design, place, work), level.advice is None
+        largest = max(largest, audit.threshold(claim, payloads) if reached else math.inf)
+        follows = f"{claim.name}: the threshold follows from the reports"
+        yield Finding(follows, repr(largest), largest == part.thresholds[place])
 
 
 # -- assumptions and signatures ----------------------------------------------------------------------------
