@@ -263,7 +263,7 @@ class World:
 
     def finish(self, each: Round) -> None:
         """Calibrate with whatever is in the folder; die on the way and do it again, if need be."""
-        each.is_over = True
+        each.is_over, each.collection = True, None  # whatever comes later finds nobody
         for _ in range(50):
             try:
                 with self.mishap():
