@@ -7,7 +7,8 @@ import pytest
 
 import fedconformal as fc
 from fedconformal import pages
-from fedconformal.pages import certificate
+from fedconformal.audit import Finding
+from fedconformal.pages import _certificate, certificate
 
 
 @pytest.fixture
@@ -55,9 +56,21 @@ def test_a_forged_file_is_one_line(desk, run, calibration):
     del content["digest"]
     forged = fc.Calibration.model_validate_json(json.dumps(content))
     (desk / "calibration.json").write_text(forged.to_json())
-    error = run("certificate", "calibration.json", code=2).err
-    assert error.startswith("fedconformal: this calibration gets no certificate")
+    for options in ((), ("--allow-unverified",)):
+        error = run("certificate", "calibration.json", *options, code=1).err
+        assert error.startswith("fedconformal: this calibration gets no certificate, its claim does not hold")
+        assert len(error.splitlines()) == 1
+        assert not (desk / "certificate.html").exists()
+
+
+def test_a_claim_that_cannot_be_verified_gets_a_page_on_request_alone(desk, run, calibration, monkeypatch):
+    monkeypatch.setattr(_certificate, "verify", lambda _: [Finding("it covers", "too large", None)])
+    error = run("certificate", "calibration.json", code=1).err
+    reason = "a claim cannot be verified: it covers: too large"
+    assert error == f"fedconformal: this calibration gets no certificate, {reason}\n"
     assert not (desk / "certificate.html").exists()
+    run("certificate", "calibration.json", "--allow-unverified")
+    assert "<h1>NOT VERIFIED: " in (desk / "certificate.html").read_text(encoding="utf-8")
 
 
 @pytest.fixture

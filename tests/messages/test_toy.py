@@ -195,7 +195,7 @@ def test_the_auditor_verifies_what_it_can(plan, scores, found):
 
 
 def test_the_certificate_says_what_was_not_verified(found):
-    page = certificate(found)
+    page = certificate(found, allow_unverified=True)
     assert "could not be verified" in page
     assert "We hope." in page
     assert "the largest of its 40 scores" in page
@@ -213,7 +213,8 @@ def test_on_a_terminal(plan, scores, tmp_path, capsys, monkeypatch):
     reports = ["--reports", "A.json", "--reports", "B.json", "--reports", "C.json"]
     assert main(["verify", "calibration.json", *reports]) == 1
     assert "not verified" in "".join(capsys.readouterr()).lower()
-    assert main(["certificate", "calibration.json", "-o", "page.html"]) == 0
+    assert main(["certificate", "calibration.json", "-o", "page.html"]) == 1
+    assert main(["certificate", "calibration.json", "-o", "page.html", "--allow-unverified"]) == 0
     assert "We hope." in Path("page.html").read_text()
 
 

@@ -419,7 +419,10 @@ class TestDoubt:
     def test_a_claim_that_the_auditor_does_not_know_is_no_secret(self, ordinary, monkeypatch):
         findings = [Finding("it is kept", "nobody knows", None)]
         monkeypatch.setattr(_certificate, "verify", lambda found, **_: findings)
-        text = text_of(ordinary)
+        with pytest.raises(ValueError, match="a claim cannot be verified: it is kept: nobody knows"):
+            certificate(ordinary)
+        text = text_of(ordinary, allow_unverified=True)
+        assert "NOT VERIFIED: " in text
         assert "it is kept nobody knows not verified" in text
         assert "1 claim of this calibration could not be verified" in text
         assert "1 claim could not be verified, because this code does not know how" in text

@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
+import typer
+
 from fedconformal import pages
 from fedconformal._tables import read_table
 from fedconformal.cli import _parse
@@ -10,6 +12,7 @@ from fedconformal.cli._files import check_output, deliver_text, expand, read
 from fedconformal.cli._predict import sets_of
 from fedconformal.cli._show import say, working
 from fedconformal.documents import Calibration, Check, Facts
+from fedconformal.pages._certificate import UnverifiedError
 
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 
@@ -22,6 +25,7 @@ def certificate(
     fact: list[str] | None = None,
     sets: Path | None = None,
     group: str | None = None,
+    allow_unverified: bool = False,
     force: bool = False,
 ) -> None:
     """Turn a calibration into a page for people."""
@@ -31,10 +35,16 @@ def certificate(
     stated = (certified.plan.terms.facts or Facts()).with_more(facts).given
     if "date" not in stated:
         facts["date"] = datetime.now(UTC).date().isoformat()
-    with working("verifying"):
-        checks = [read(Check, path) for path in expand(check)] if check else []
-        shown = None if sets is None else sets_of(certified, read_table(sets), group=group)[2]
-        page = pages.certificate(certified, checks=checks, facts=facts, sets=shown)
+    checks = [read(Check, path) for path in expand(check)] if check else []
+    shown = None if sets is None else sets_of(certified, read_table(sets), group=group)[2]
+    try:
+        with working("verifying"):
+            page = pages.certificate(
+                certified, checks=checks, facts=facts, sets=shown, allow_unverified=allow_unverified
+            )
+    except UnverifiedError as error:
+        say(f"fedconformal: {error}")
+        raise typer.Exit(1) from error
     absent = [name for name in Facts.model_fields if name not in {*stated, "unit", "date"}]
     missing = [f"{', '.join(absent)} (--fact NAME=TEXT)"] if absent else []
     if sets is None:

@@ -31,12 +31,17 @@ _DETAILS = ("supersedes", "plans_tried", "several_cases", "prevalence")  # not o
 _DROPS = (0.05, 0.1)  # of the coverage, for which the certificate says how many cases detect them
 
 
+class UnverifiedError(ValueError):
+    """A calibration that gets no certificate, because a claim of it was not verified."""
+
+
 def certificate(
     calibration: Calibration,
     *,
     checks: Sequence[Check] = (),
     facts: Mapping[str, str] | None = None,
     sets: ArrayLike | None = None,
+    allow_unverified: bool = False,
 ) -> str:
     """Return a page that says what a calibration promises.
 
@@ -55,6 +60,8 @@ def certificate(
     sets : array-like, optional
         Prediction sets of cases like those it is meant for, as `Calibration.predict_interval` and
         `Calibration.predict_set` return them: the page then says how large they are.
+    allow_unverified : bool
+        Write the page although a claim cannot be verified; its headline then says NOT VERIFIED.
 
     Returns
     -------
@@ -64,8 +71,8 @@ def certificate(
     Raises
     ------
     ValueError
-        If a claim does not hold (one that could not be verified is marked on the page), checks are of another
-        calibration, facts contradict the plan's, or sets do not have its levels.
+        If a claim does not hold or cannot be verified, checks are of another calibration, facts contradict
+        the plan's, or sets do not have its levels.
     MissingExtraError
         If Jinja2 is not installed.
 
@@ -78,10 +85,13 @@ def certificate(
     '<!doctype html>'
     """
     findings = verify(calibration)
-    if wrong := next((finding for finding in findings if finding.holds is False), None):
-        raise ValueError(
-            f"this calibration gets no certificate, its claim does not hold: {wrong.claim}: {wrong.detail}"
-        )
+    for verdict in (False,) if allow_unverified else (False, None):
+        if wrong := next((finding for finding in findings if finding.holds is verdict), None):
+            raise UnverifiedError(
+                "this calibration gets no certificate, "
+                f"{'a claim cannot be verified' if verdict is None else 'its claim does not hold'}: "
+                f"{wrong.claim}: {wrong.detail}"
+            )
     all_facts = (calibration.plan.terms.facts or Facts()).with_more(facts or {})
     assessment = assess(calibration, list(checks)) if checks else None
     view = CertificateView(calibration, findings, all_facts, assessment, sets)
@@ -101,6 +111,7 @@ class CertificateView:
         sets: ArrayLike | None = None,
     ) -> None:
         self.calibration, self.plan, self.findings = calibration, calibration.plan, findings
+        self.not_verified = [finding for finding in findings if finding.holds is None]
         self.facts, self.assessment = facts, assessment
         budget = Budget()
         self.claims = [Claim(calibration, part, budget) for part in calibration.parts]
