@@ -17,7 +17,7 @@ $(STAMP): pyproject.toml src/fedconformal/_version.py | $(BIN)/python
 	touch $(STAMP)
 
 $(DEMO): pyproject.toml src/fedconformal/_version.py | $(BIN)/python
-	$(PIP) '.[cli,sklearn,private]'
+	$(PIP) '.[cli,sklearn,private,web]'
 	touch $(DEMO)
 
 demo: $(DEMO)

@@ -232,9 +232,8 @@ def flat_scores(scores: ArrayLike) -> Scores:
         for wrong, name in ((np.isnan(values), "NaN"), (values == -math.inf, "-inf")):
             if wrong.any():
                 first = int(np.argmax(wrong))
-                raise ValueError(
-                    f"scores must not be {name}, got {int(wrong.sum())}, the first in row {first}"
-                )
+                rows = f"{int(wrong.sum())} of {values.size} rows"
+                raise ValueError(f"scores contain {name} in {rows} (first: row {first})")
     return values
 
 

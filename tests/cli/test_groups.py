@@ -73,7 +73,7 @@ def test_signed_and_private(group_desk, run):
     ledger = fc.Ledger.create("site.db")
     ledger.set_budget("D", 4)
     report = ("report", "plan.json", "A.csv", "--group", "age", "--site", "A", "--sign-with", "A.key")
-    assert "ledger and dataset" in run(*report, code=2).err
+    assert "give --ledger and --dataset" in run(*report, code=2).err
     run(*report, "--ledger", "site.db", "--dataset", "D", "-o", "A.json")
     assert ledger.remaining("D") == 0
     assert fc.calibrate(fc.Plan.read("plan.json"), [fc.Report.read("A.json")]).authenticated

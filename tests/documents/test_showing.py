@@ -80,3 +80,10 @@ def test_an_estimator_shows_the_promise_once_it_is_calibrated():
     conformal.conformalize(X, y, sites=["A"] * 60)
     assert promise in conformal._repr_html_()
     assert promise in conformal._repr_mimebundle_()["text/html"]
+
+
+def test_a_site_that_was_not_asked_did_not_fail_to_answer():
+    scores = {"north": np.arange(120.0), "south": np.arange(40.0)}
+    calibration = fc.conformalize(scores)
+    assert calibration.not_asked == ("south",)
+    assert repr(calibration).endswith("1 of 1 site answered, 1 not asked>")

@@ -317,3 +317,12 @@ class TestTrainedReference:
         words = ReferenceScores(0.6 * reference).suspicion(values, n, l)
         assert "trained on the reference cases" in words
         assert ReferenceScores(2.0 * reference).suspicion(values, n, l) is None
+
+
+def test_what_is_compared_has_the_right_type():
+    calibration = fc.conformalize({"A": range(40), "B": range(60)})
+    report = fc.report(calibration.plan, range(40), site="A")
+    with pytest.raises(TypeError, match="checks of this calibration, got Report: to compare reports, give"):
+        fc.monitoring.compare(calibration, [report])
+    with pytest.raises(TypeError, match="document must be a Plan or a Calibration, got int"):
+        fc.monitoring.compare(3, [report])

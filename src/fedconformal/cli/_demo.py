@@ -22,9 +22,9 @@ _ENDING = """
 What to open next:
    {certificate}
        the certificate of this calibration, in a browser
-   $ fedconformal planner
+   $ {program} planner
        a page to plan your own sites with sliders
-   $ fedconformal plan --help
+   $ {program} plan --help
        the same on the command line"""
 
 
@@ -53,7 +53,8 @@ def demo(*, directory: Path | None = None) -> None:
         _run("verify calibration.json --reports reports")
         _run("certificate calibration.json -o certificate.html --force")
         _compare(scores, errors)
-    print(_ENDING.format(certificate=(folder / "certificate.html").as_uri()))
+    program = shlex.quote(sys.argv[0]) if Path(sys.argv[0]).stem == "fedconformal" else "fedconformal"
+    print(_ENDING.format(certificate=(folder / "certificate.html").as_uri(), program=program))
 
 
 def _prepare(directory: Path) -> tuple[dict[str, Floats], Floats]:
@@ -121,8 +122,9 @@ def _compare(scores: dict[str, Floats], errors: Floats) -> None:
             }
             for name, q, promised in methods
         ],
-        title="The alternatives",
+        title="The alternatives; guarantees hold if the model errs equally at every site",
     )
     for which, calibration in {"": stable, ", with three numbers per site,": three}.items():
         low, high = calibration.law.interval(0.9)
-        print(f"In 9 of 10 such calibrations{which} the true coverage lies between {low:.3f} and {high:.3f}.")
+        between = f"the true coverage lies between {low:.3f} and {high:.3f}"
+        print(f"If so, in 9 of 10 such calibrations{which} {between}.")

@@ -46,6 +46,11 @@ def report(
     question = _files.read(Plan, plan)
     group = column_of_labels(question, group, plan, target=target)
     limits = _files.read_policy(policy)
+    if protocol.is_private(question) and (ledger is None or dataset is None):
+        raise ValueError(
+            f"{plan}: is private, so that the answer is charged to a budget: give --ledger and --dataset "
+            "(fedconformal ledger new and ledger budget make them)"
+        )
     protocol.admit(question, policy=limits, has_ledger=ledger is not None or dataset is not None)
     key = None if sign_with is None else _files.read_key(sign_with)
     account = None if ledger is None else _files.open_ledger(ledger)

@@ -75,10 +75,12 @@ def width() -> int:
 
 def paragraph(text: str, *, mark: str = "") -> None:
     """Print a sentence or two, behind a mark in a list; break lines between words on a narrow terminal."""
-    wide, text = width(), printable(mark + text)
-    if wide < _WIDTH:
-        text = textwrap.fill(text, max(20, wide), subsequent_indent=" " * len(mark), **_WHOLE_WORDS)
-    print(text)
+    wide = width()
+    if wide < _WIDTH:  # a number is not parted from its per cent sign
+        joined = re.sub(r"(?<=[0-9]) %", "\xa0%", mark + text)
+        text = textwrap.fill(joined, max(20, wide), subsequent_indent=" " * len(mark), **_WHOLE_WORDS)
+        mark = ""
+    print(printable(mark + text))
 
 
 def table(rows: Sequence[Mapping[str, object]], *, title: str | None = None) -> None:

@@ -132,5 +132,5 @@ def show_policy(policy: Path, *, json: bool = False) -> None:
 
 def _text(value: object) -> str:
     if value is None:
-        return "default"
+        return "not set"
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)

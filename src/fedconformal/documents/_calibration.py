@@ -296,9 +296,10 @@ class Calibration(CalibrationAttributes, AuthoredDocument):
         )
 
     def _line(self) -> str:
-        expected = self.plan.n_sites
-        sites = count(self.n_answers if expected is None else expected, "site")
+        expected, left_out = self.plan.n_sites, len(self.not_asked)
+        sites = count(self.n_answers if expected is None else expected - left_out, "site")
         answered = f"{'' if expected is None else f'{self.n_answers:,} of '}{sites} answered"
+        answered += f", {left_out:,} not asked" if left_out else ""
         levels = [f"{level:g}" for level in self.plan.confidence_levels]
         if self.plan.is_grouped:
             groups = self.plan.grouping.counted(len(self.plan.groups))

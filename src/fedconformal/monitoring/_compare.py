@@ -27,8 +27,11 @@ from fedconformal import _util, messages
 from fedconformal._text import count, quoted
 from fedconformal._util import Floats, Ints
 from fedconformal.documents import (
+    Calibration,
+    CalibrationView,
     Cases,
     CasesPayload,
+    Check,
     Design,
     Payload,
     Plan,
@@ -390,7 +393,15 @@ def compare(
         raise ValueError(
             "group, reference and confidence_level go with a plan and its reports, got a calibration"
         )
-    return assess(document, list(answers), 1 - alarm)
+    checks = list(answers)
+    if not isinstance(document, Calibration | CalibrationView):
+        raise TypeError(f"document must be a Plan or a Calibration, got {type(document).__name__}")
+    if wrong := [each for each in checks if not isinstance(each, Check)]:
+        raise TypeError(
+            f"answers must be checks of this calibration, got {type(wrong[0]).__name__}: to compare reports, "
+            "give the plan"
+        )
+    return assess(document, checks, 1 - alarm)
 
 
 def _compare_reports(

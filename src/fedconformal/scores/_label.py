@@ -375,7 +375,7 @@ class SummedScore(ProbabilityScore):
         return (
             f"Score {self.name} with two classes: the less probable label always has the largest score, so a "
             "threshold admits both labels for every case or never more than one. Use lac, or randomized=true "
-            "(on the command line aps:randomized=true)."
+            f"(on the command line {self.name}:randomized=true)."
         )
 
     def example(self, threshold: float, unit: str = "") -> str:
