@@ -1,6 +1,6 @@
 """All sections of the harness by name."""
 
-from torture import byzantine, calibrations, documents, federations, ledgers
+from torture import byzantine, calibrations, documents, federations, ledgers, planner
 from torture._run import Section
 
 SECTIONS: dict[str, Section] = {
@@ -11,5 +11,6 @@ SECTIONS: dict[str, Section] = {
         documents.SECTION,
         calibrations.SECTION,
         byzantine.SECTION,
+        planner.SECTION,
     )
 }

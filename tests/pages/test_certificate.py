@@ -271,6 +271,20 @@ class TestKinds:
         found = calibration(plan)
         assert f"threshold q {found.threshold!r}" in Reader(found._repr_html_()).text
 
+    @pytest.mark.parametrize("analysis", ["curve", "paper"])
+    def test_a_notebook_computes_nothing_that_takes_all_memory_or_forever(self, analysis):
+        """A plan of 1 KB that anybody can write: its numbers are read, and shown as they are."""
+        privacy = fc.Privacy(10.0, fc.Bins.uniform(0, 5, 20), analysis=analysis)
+        plan = fc.plan(n_sites=5, n_points=300, confidence_level=0.8, privacy=privacy)
+        (design,) = plan.designs
+        sites = (design.kinds[0].model_copy(update={"count": 10**7, "n": 2**30}),)
+        levels = (design.levels[0].model_copy(update={"votes": 10**7}),)
+        large = design.model_copy(update={"sites": sites, "levels": levels})
+        text = plan.model_copy(update={"designs": (large,)}).to_json()
+        shown = Reader(fc.Plan.from_json(text)._repr_html_()).text
+        assert len(text) < 1200
+        assert "80 % 10,000,000 10,000,000 not computed" in shown
+
     @pytest.mark.filterwarnings("ignore::fedconformal.InfeasibleWarning")
     def test_nor_does_a_notebook_show_success_where_there_is_none(self):
         shown = Reader(fc.plan(n_sites=3, n_points=2)._repr_html_()).text

@@ -2,9 +2,9 @@
 
 import json
 import socket
-import threading
-import time
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from urllib.parse import urlsplit
 
 import pytest
@@ -14,8 +14,7 @@ from browsing import planner
 import fedconformal as fc
 from fedconformal.cli import main
 from fedconformal.pages import _server, create_app, serve
-from fedconformal.pages._planner import AbandonedError
-from fedconformal.pages._server import MOST_BYTES, background
+from fedconformal.pages._server import MOST_BYTES, TOO_MUCH, background
 
 PATHS = ("/", "/assets/common.css", "/assets/planner.css", "/assets/planner.js", "/assets/icon.svg")
 ASKED = {"sites": 3, "points": 50}
@@ -144,29 +143,100 @@ class TestAnswers:
         assert answer.startswith("You need at least ")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("ended_by", ["client", "server"])
-def test_a_search_ends_when_nobody_waits(monkeypatch, capfd, ended_by):
-    started, ended = threading.Event(), threading.Event()
+ENDLESS = {"sites": 10_000, "points": 1_000_000, "numbers": 20, "max_faulty": 4_000}
+"""A short question whose answer takes minutes."""
 
-    def search(question, coverage, is_abandoned):
-        started.set()
-        while not is_abandoned():
-            time.sleep(0.01)
-        ended.set()
-        raise AbandonedError
 
-    monkeypatch.setattr(_server, "answer_cases", search)
-    with background() as url, socket.create_connection(urlsplit(url).netloc.split(":")) as connection:
-        body = json.dumps(ASKED).encode()
-        head = f"Host: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-        connection.sendall(b"POST /api/cases?coverage=0.8 HTTP/1.1\r\n" + head.encode() + body)
-        started.wait()
-        if ended_by == "client":
-            connection.close()
-            ended.wait()
-    ended.wait()
-    assert "Traceback" not in capfd.readouterr().err
+def request(body, path="plan"):
+    head = f"POST /api/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    content = json.dumps(body).encode()
+    return head.encode() + f"Content-Length: {len(content)}\r\n\r\n".encode() + content
+
+
+def connect(url):
+    """Connect with patience for a busy machine, beyond which a test has failed."""
+    return socket.create_connection(urlsplit(url).netloc.split(":"), timeout=100)
+
+
+class TestBudget:
+    def test_a_question_that_takes_too_long_is_refused_and_the_next_one_answered(self):
+        assert len(json.dumps(ENDLESS)) < 98
+        with background(create_app(seconds=1)) as url:
+            address = urlsplit(url).netloc
+            assert post(address, "/api/plan", ENDLESS) == (422, {"error": TOO_MUCH})
+            assert post(address, "/api/plan", ASKED)[0] == 200
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux alone")
+    def test_so_is_one_that_takes_too_much_memory(self, address):
+        asked = {"sites": 10_000, "points": 1_000_000, "privacy": {"epsilon": 0.001, "bins": 1000}}
+        assert post(address, "/api/plan", asked) == (422, {"error": TOO_MUCH})
+        assert post(address, "/api/plan", ASKED)[0] == 200
+
+    @pytest.mark.parametrize("path", ["plan", "promises", "cases?coverage=0.8", "document"])
+    def test_a_worker_is_killed_when_nobody_waits(self, path):
+        """Otherwise all workers would be busy for the thousand seconds that they may take."""
+        endless = ENDLESS if "cases" not in path else {**ENDLESS, "points": 7, "numbers": 5}
+        with background(create_app(seconds=1000)) as url:
+            for _ in range(3):
+                with connect(url) as connection:
+                    connection.sendall(request(endless, path))
+            assert post(urlsplit(url).netloc, f"/api/{path}", ASKED)[0] == 200
+
+    def test_a_server_that_is_stopped_waits_for_no_answer(self, capfd):
+        with background(create_app(seconds=1000)) as url, connect(url) as connection:
+            connection.sendall(request(ENDLESS))
+            assert post(urlsplit(url).netloc, "/api/plan", ASKED)[0] == 200
+        assert "Traceback" not in capfd.readouterr().err
+
+
+class TestDeadlines:
+    """Clients that are slow hold no connection; the deadlines are short here, and no test waits for one."""
+
+    @pytest.fixture
+    def url(self, monkeypatch):
+        monkeypatch.setattr(_server, "_PATIENCE", 0.2)
+        monkeypatch.setattr(_server.Connection, "patience", 0.2)
+        with background() as url:
+            yield url
+
+    @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: local"])
+    def test_a_head_that_never_ends(self, url, sent):
+        with connect(url) as connection:
+            connection.sendall(sent)
+            assert not read(connection)
+
+    def test_a_second_head_that_never_ends(self, url):
+        with connect(url) as connection:
+            connection.sendall(b"GET /assets/icon.svg HTTP/1.1\r\nHost: localhost\r\n\r\nGET")
+            assert read(connection).startswith(b"HTTP/1.1 200")
+
+    def test_a_body_that_never_ends(self, url):
+        with connect(url) as connection:
+            connection.sendall(request(ASKED)[:-1])
+            assert read(connection).startswith(b"HTTP/1.1 408")
+
+    def test_an_answer_that_is_never_read(self, url):
+        ask_all = b"GET /assets/planner.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 10**6
+        with connect(url) as connection, pytest.raises(ConnectionError):
+            connection.sendall(ask_all)
+
+    def test_connections_are_counted(self, monkeypatch):
+        monkeypatch.setattr(_server, "_MOST_CONNECTIONS", 3)
+        monkeypatch.setattr(_server.Connection, "patience", 1000)
+        with background() as url, ExitStack() as stack:
+            held = [stack.enter_context(connect(url)) for _ in range(3)]
+            with connect(url) as connection:
+                assert not read(connection)
+            held.pop().sendall(b"nonsense\r\n\r\n")
+
+
+def read(connection):
+    """Return what is sent until the connection ends, in whatever way."""
+    received = b""
+    with suppress(ConnectionError):
+        while part := connection.recv(65_536):
+            received += part
+    return received
 
 
 class TestStrangers:

@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 import fedconformal as fc
+from fedconformal.pages import _worker
 from fedconformal.privacy._ledger_file import LedgerFile
 from torture import __main__ as command
 from torture import byzantine, federations, ledgers
@@ -55,6 +56,14 @@ def test_a_site_without_limits_is_found(monkeypatch):
 def test_a_calibration_from_other_votes_is_found(monkeypatch):
     monkeypatch.setattr(byzantine, "count_threshold", lambda votes, needed: max(votes)[0])
     assert violations("byzantine", 20) > 0
+
+
+def test_a_planner_that_answers_in_the_process_of_the_server_is_found(monkeypatch):
+    async def ask(workers, name, body, options):
+        return _worker.answer(name, body, options)
+
+    monkeypatch.setattr(_worker.Workers, "ask", ask)
+    assert violations("planner", 3) > 0
 
 
 def test_the_same_seed_is_the_same_federation():

@@ -19,7 +19,7 @@ from fedconformal.audit import Finding, verify
 from fedconformal.documents import Calibration, Check, Design, Document, Facts, Plan
 from fedconformal.monitoring import cases_needed
 from fedconformal.monitoring._check import Assessment, SiteCheck, assess
-from fedconformal.pages._claims import Budget, Claim, first_names
+from fedconformal.pages._claims import Budget, Claim, count_law_numbers, first_names
 from fedconformal.pages._render import read_asset, render
 from fedconformal.planning import CRITERIA, PROMISES
 from fedconformal.protocol import AssumptionKind, assumption_codes, assumption_sentences
@@ -395,15 +395,17 @@ def _plan_view(plan: Plan, style: str) -> str:
     """Return the promises, votes and mean coverages of a plan, and what stands in the way."""
     designs = plan.designs[:_MOST_GROUPS]
     where = " in each group" if plan.is_grouped else ""
+    budget = Budget()
+    pairs = [(design.group, row) for design in designs for row in _rows(design, budget)]
     return render(
         "notebook.html",
         plan=plan,
         style=style,
         promises=list(dict.fromkeys(promised for design in designs for promised in _promises(design, where))),
         headers=["group"] * plan.is_grouped + ["level", "sites", "votes needed", "mean coverage"],
-        rows=[[design.group] * plan.is_grouped + row for design in designs for row in _rows(design)],
+        rows=[[group, *row] if plan.is_grouped else row for group, row in pairs],
         most_groups=_MOST_GROUPS,
-        notes=plan.notes,
+        notes=plan.notes if budget.has_sufficed and designs == plan.designs else plan.problems,
     )
 
 
@@ -416,16 +418,18 @@ def _promises(design: Design, where: str) -> Iterator[tuple[float, str]]:
         yield asked, promise.sentence(criterion, asked, delta, where) if level.advice is None else ""
 
 
-def _rows(design: Design) -> Iterator[list[str]]:
+def _rows(design: Design, budget: Budget) -> Iterator[list[str]]:
     sites = "any" if design.n_sites is None else f"{design.n_sites:,}"
     for place, level in enumerate(design.levels):
-        votes, mean = "open" if level.votes is None else f"{level.votes:,}", _mean(design, place)
+        votes, mean = "open" if level.votes is None else f"{level.votes:,}", _mean(design, place, budget)
         figures = [votes, mean] if level.advice is None else ["none", "–"]  # nothing that looks like success
         yield [percent(float(level.confidence_level)), sites, *figures]
 
 
-def _mean(design: Design, place: int) -> str:
+def _mean(design: Design, place: int, budget: Budget) -> str:
     """Return the mean coverage, or the bound of it that is guaranteed; empty while it is unknown."""
+    if not design.is_open and not budget.allows(count_law_numbers(design, place)):
+        return "not computed"
     law = messages.law(design, place)
     if law is not None:
         return f"{'≥ ' if messages.of(design.message).is_bound(design) else ''}{law.mean():.4f}"

@@ -12,7 +12,7 @@ import numpy as np
 from fedconformal import baselines, messages
 from fedconformal._text import floor_percent, listed, nearest_percent, percent
 from fedconformal._util import Floats
-from fedconformal.documents import Calibration, CalibrationPart, Gridded
+from fedconformal.documents import Calibration, CalibrationPart, Design, Gridded
 from fedconformal.laws import Summary
 from fedconformal.monitoring import shifted_law
 from fedconformal.pages._render import disclosure, expected_mean, has_law, law_picture
@@ -24,6 +24,7 @@ _MOST_SECONDS = 2.0  # for all distributions of a page
 _MOST_NUMBERS = 2000  # of one distribution
 _LARGE = 10**8  # points from which on the numbers of uneven sites take longer
 _BOUNDED = 5  # how much longer the worst of many distributions takes
+_ROOTS = 5  # square root of the points that take as long as one number, where there is noise
 _CELLS = 50  # cells of a grid that take as long as one number
 _MOST_CELLS = 1000  # cells of a grid on which the coverage is simulated
 
@@ -33,10 +34,35 @@ class Budget:
 
     def __init__(self) -> None:
         self._end = thread_time() + _MOST_SECONDS
+        self.has_sufficed = True
 
     def allows(self, n_numbers: int) -> bool:
         """Return whether there is time for a distribution of this many different numbers."""
-        return n_numbers <= _MOST_NUMBERS and thread_time() < self._end
+        is_allowed = n_numbers <= _MOST_NUMBERS and thread_time() < self._end
+        self.has_sufficed = self.has_sufficed and is_allowed
+        return is_allowed
+
+
+def count_law_numbers(design: Design, place: int) -> int:
+    """Return how many numbers a distribution is of, times what makes each take longer."""
+    message, promise = messages.of(design.message), PROMISES[design.promise]()
+    sizes = {kind.n for kind in design.kinds}
+    noisy = 0
+    if message.epsilon(design) is not None:  # of many points, and of many sites where each draws a cell
+        n_points = sum(kind.count * kind.n for kind in design.kinds)
+        roots = max(math.isqrt(n_points), sum(map(math.isqrt, sizes))) // _ROOTS
+        noisy = roots if message.adds_up else roots + (design.n_sites or 0)
+    if not has_law(promise):
+        return noisy
+    ranks = message.local_ranks(design, place)
+    if ranks is None:
+        n_sizes = len(sizes) if message.is_bound(design) else 1
+        return noisy + n_sizes * getattr(design.message, "n_cells", _CELLS) // _CELLS
+    rows = {(kind.n, own) for kind, own in zip(design.kinds, ranks, strict=True)}
+    if len(rows) == 1 and all(len(own) == 1 for _, own in rows):
+        return noisy + 1
+    numbers = sum(len(own) ** 2 * (1 + n // _LARGE) for n, own in rows)
+    return noisy + numbers * (1 + design.max_faulty) ** 2 * (_BOUNDED if message.is_bound(design) else 1)
 
 
 class Claim:
@@ -152,21 +178,9 @@ class LevelClaim:
         """True if there is a distribution that takes too long."""
         return self._law[1]
 
-    @property
+    @cached_property
     def _n_numbers(self) -> int:
-        """Number of different numbers that the distribution is of, times what makes each take longer."""
-        claim, design = self.claim, self.claim.design
-        if not has_law(claim.promise):
-            return 0
-        ranks = claim.message.local_ranks(design, self.place)
-        if ranks is None:
-            sizes = {kind.n for kind in design.kinds} if claim.is_bound else {1}
-            return len(sizes) * getattr(design.message, "n_cells", _CELLS) // _CELLS
-        rows = {(kind.n, own) for kind, own in zip(design.kinds, ranks, strict=True)}
-        if len(rows) == 1 and all(len(own) == 1 for _, own in rows):
-            return 1
-        numbers = sum(len(own) ** 2 * (1 + n // _LARGE) for n, own in rows)
-        return numbers * (1 + design.max_faulty) ** 2 * (_BOUNDED if claim.is_bound else 1)
+        return count_law_numbers(self.claim.design, self.place)
 
     @cached_property
     def sensitivity(self) -> Sensitivity | None:

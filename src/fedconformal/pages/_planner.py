@@ -366,13 +366,7 @@ _QUICK, _LARGE, _SLOW = Effort(100, 1.1, 1000), Effort(20, 1.4, 200), Effort(6, 
 _LARGE_POINTS, _SLOW_POINTS = 2_000, 10_000
 
 
-class AbandonedError(Exception):
-    """Nobody waits for the answer any more."""
-
-
-def answer_cases(
-    question: PlanQuestion, coverage: float, is_abandoned: Callable[[], bool] = lambda: False
-) -> str:
+def answer_cases(question: PlanQuestion, coverage: float) -> str:
     """Return the sentence that says how many cases every site needs.
 
     Parameters
@@ -381,13 +375,9 @@ def answer_cases(
         What is wanted of a federation of sites of equal size.
     coverage : float
         Coverage that 95 of 100 calibrations are to reach.
-    is_abandoned : callable
-        True if nobody waits any more; asked before each step of the search.
 
     Raises
     ------
-    AbandonedError
-        As soon as nobody waits any more.
     ValueError
         If there is no distribution of the coverage, or the search would take too long.
 
@@ -396,19 +386,15 @@ def answer_cases(
     >>> answer_cases(PlanQuestion(sites=10, points=79), 0.88)
     'You need at least 85 cases per site (checked up to 340).'
     """
-    enough = cases_needed(question, coverage, is_abandoned)
+    enough = cases_needed(question, coverage)
     return render("_cases.html", enough=enough, most=_most(question), coverage=coverage, question=question)
 
 
-def cases_needed(
-    question: PlanQuestion, coverage: float, is_abandoned: Callable[[], bool] = lambda: False
-) -> tuple[int, int] | None:
+def cases_needed(question: PlanQuestion, coverage: float) -> tuple[int, int] | None:
     """Return a number of cases that suffices while one less does not, and how far larger ones were tried."""
     _check(question, coverage)
 
     def is_enough(n: int) -> bool:
-        if is_abandoned():
-            raise AbandonedError
         alike = {"sites": question.n_sites, "points": n, "names": None}
         solution = solve(question.model_copy(update=alike))
         return solution.is_feasible and solution.law is not None and solution.law.low >= coverage

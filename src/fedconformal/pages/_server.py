@@ -1,33 +1,29 @@
 """The planner as a web application, and on a port of this machine."""
 
 import asyncio
-import math
 import socket
 import threading
 import webbrowser
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 import anyio
 import uvicorn
-from anyio import to_thread
-from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fedconformal._util import integer
-from fedconformal.documents import first_problem
-from fedconformal.pages._planner import AbandonedError, answer_cases, answer_plan, make_plan
-from fedconformal.pages._promises import answer_promises, page_choices
-from fedconformal.pages._question import PlanQuestion
+from fedconformal.pages._promises import page_choices
 from fedconformal.pages._render import read_asset, render
+from fedconformal.pages._worker import ANSWERS, Reply, Workers, refuse
 
 # -- the planner as a web application: one page, its assets, and the answers that the page asks for --------
 
@@ -38,7 +34,13 @@ LOOPBACK = ("localhost", "127.0.0.1", "[")
 MOST_BYTES = 128 * 1024
 """Size of the body of a request."""
 
+TOO_MUCH = (
+    "the answer takes more time or memory than there is for one question here; the command line has no limit"
+)
 _MOST_PLANS, _MOST_SEARCHES = 2, 1  # that run at a time
+_PATIENCE = 10.0  # seconds for a client to send a request, and to read the answer
+_GRACE = 0.5  # seconds for an answer that nobody waits for: a new worker would take as long
+_TIMES_BUSY = 6  # how much longer an answer may take on a busy machine, or where time cannot be limited
 _GONE, _STOPPED = 499, 503  # nobody reads them
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -57,18 +59,20 @@ _ASSETS = {
 }
 
 
-def create_app(hosts: Iterable[str] = LOOPBACK) -> Starlette:
+def create_app(hosts: Iterable[str] = LOOPBACK, *, seconds: float = 10.0) -> Starlette:
     """Return the planner as an ASGI application.
 
     Parameters
     ----------
     hosts : iterable of str
         Names that requests may call it by; others are refused.
+    seconds : float
+        Time on the processor for one answer; a question that takes longer is refused.
 
     Returns
     -------
     Starlette
-        The page, its files and its answers.
+        The page, its files and its answers, which are computed in processes of their own.
 
     Raises
     ------
@@ -85,48 +89,38 @@ def create_app(hosts: Iterable[str] = LOOPBACK) -> Starlette:
     if wild := [name for name in names if "*" in name]:
         raise ValueError(f"hosts must be names without *, got {wild[0]!r}")
     plans, searches = anyio.CapacityLimiter(_MOST_PLANS), anyio.CapacityLimiter(_MOST_SEARCHES)
+    workers = Workers(seconds)
 
-    async def plan(request: Request) -> Response:
-        question, compare = await _question(request), request.query_params.get("compare") == "yes"
-        width = int(min(max(_number(request, "width", "720"), 280), 1200))
-        return await _compute(
-            request,
-            searches if compare else plans,
-            lambda _: HTMLResponse(answer_plan(question, compare=compare, width=width)),
-        )
+    @asynccontextmanager
+    async def keep_workers(app: Starlette) -> AsyncIterator[None]:
+        for _ in range(_MOST_PLANS):
+            await workers.start()
+        try:
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                await workers.stop()
 
-    async def promises(request: Request) -> Response:
-        question = await _question(request)
-        return await _compute(request, searches, lambda _: HTMLResponse(answer_promises(question)))
+    def route(name: str) -> Route:
+        async def answer(request: Request) -> Response:
+            body = await _body(request)
+            is_search = name not in ("plan", "document") or request.query_params.get("compare") == "yes"
+            return await _compute(request, name, body, searches if is_search else plans, workers)
 
-    async def cases(request: Request) -> Response:
-        question, coverage = await _question(request), _number(request, "coverage")
-        return await _compute(
-            request, searches, lambda gone: PlainTextResponse(answer_cases(question, coverage, gone))
-        )
-
-    async def document(request: Request) -> Response:
-        question = await _question(request)
-        return await _compute(
-            request,
-            plans,
-            lambda _: Response(make_plan(question).to_json() + "\n", media_type="application/json"),
-        )
+        return Route(f"/api/{name}", answer, methods=["POST"])
 
     return Starlette(
         routes=[
             Route("/", _content(render("planner.html", **page_choices()), "text/html")),
             *(Route(f"/assets/{name}", _content(read_asset(name), kind)) for name, kind in _ASSETS.items()),
-            *(
-                Route(f"/api/{answer.__name__}", answer, methods=["POST"])
-                for answer in (plan, promises, cases, document)
-            ),
+            *map(route, ANSWERS),
         ],
         middleware=[
             Middleware(_with_headers),
             Middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False),
         ],
         exception_handlers={HTTPException: _refuse},
+        lifespan=keep_workers,
     )
 
 
@@ -154,65 +148,110 @@ def _with_headers(app: ASGIApp) -> ASGIApp:
     return call
 
 
-def _number(request: Request, name: str, default: str = "nan") -> float:
-    try:
-        number = float(request.query_params.get(name, default))
-    except ValueError:
-        number = math.nan
-    if math.isnan(number):
-        raise HTTPException(422, f"{name} must be a number")
-    return number
-
-
-async def _question(request: Request) -> PlanQuestion:
+async def _body(request: Request) -> bytes:
     """Read a question; only JSON is taken, which no page of another origin can send."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "the body must be JSON, with the content type application/json")
     body = bytearray()
     try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MOST_BYTES:
-                raise HTTPException(422, f"the body may have up to {MOST_BYTES // 1024} KB")
-        return PlanQuestion.model_validate_json(bytes(body))
+        with anyio.fail_after(_PATIENCE):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MOST_BYTES:
+                    raise HTTPException(422, f"the body may have up to {MOST_BYTES // 1024} KB")
     except ClientDisconnect:
         raise HTTPException(400, "the request was cut short") from None
-    except ValidationError as error:
-        raise HTTPException(422, first_problem(error).removeprefix("content: ")) from None
+    except TimeoutError:
+        raise HTTPException(408, f"the body must arrive within {_PATIENCE} seconds") from None
+    return bytes(body)
 
 
 async def _compute(
-    request: Request, lane: anyio.CapacityLimiter, work: Callable[[Callable[[], bool]], Response]
+    request: Request, name: str, body: bytes, lane: anyio.CapacityLimiter, workers: Workers
 ) -> Response:
-    """Work in a thread, a few at a time, until nobody waits for the answer any more."""
-    gone = threading.Event()
+    """Let a worker answer, a few at a time, until it takes too long or nobody waits any more."""
+    reply = Reply(_GONE, "text/plain", "")
 
     async def watch() -> None:
-        while not await request.is_disconnected():
-            await asyncio.sleep(0.1)
-        gone.set()
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        limit(_GRACE)
 
-    def unless_gone() -> Response:
-        return Response(status_code=_GONE) if gone.is_set() else work(gone.is_set)
+    def limit(seconds: float) -> None:
+        group.cancel_scope.deadline = min(group.cancel_scope.deadline, anyio.current_time() + seconds)
 
-    watching = asyncio.ensure_future(watch())
     try:
-        return await to_thread.run_sync(unless_gone, limiter=lane, abandon_on_cancel=True)
-    except AbandonedError:
-        return Response(status_code=_GONE)
-    except asyncio.CancelledError:  # the server is being stopped, and a search waits for nobody
+        async with anyio.create_task_group() as group:
+            group.start_soon(watch)
+            async with lane:
+                limit(_TIMES_BUSY * workers.seconds)
+                reply = refuse(TOO_MUCH)
+                reply = await workers.ask(name, body, request.query_params) or reply
+            group.cancel_scope.cancel()
+    except asyncio.CancelledError:  # the server is being stopped, and waits for no answer
         return Response(status_code=_STOPPED)
-    except ValueError as error:
-        return JSONResponse({"error": str(error)}, status_code=422)
-    finally:
-        gone.set()
-        watching.cancel()
+    return Response(reply.text, reply.status, media_type=reply.kind)
 
 
 # -- the planner on a port of this machine -----------------------------------------------------------------
 
 
-_MOST_CONNECTIONS = 1024
+_MOST_CONNECTIONS = 256
+
+
+class Connection(H11Protocol):
+    """Connection that is cut when its client is slow to send the head of a request or to read an answer."""
+
+    patience = _PATIENCE
+    _deadline: asyncio.TimerHandle | None = None
+
+    def _limit(self, *, waits_for_client: bool) -> None:
+        """Begin to wait for the client, unless that has begun already, or end it."""
+        if not waits_for_client and self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        elif waits_for_client and self._deadline is None:
+            self._deadline = self.loop.call_later(self.patience, self.transport.abort)
+
+    @property
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Refuse one connection too many without a word, as words would need it."""
+        super().connection_made(transport)
+        if len(self.connections) > _MOST_CONNECTIONS:
+            transport.abort()
+        else:
+            self._limit(waits_for_client=True)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the deadline."""
+        super().connection_lost(exc)
+        self._limit(waits_for_client=False)
+
+    def handle_events(self) -> None:
+        """Stop to wait as soon as there is a request."""
+        super().handle_events()
+        if self._is_answering and not self.flow.write_paused:
+            self._limit(waits_for_client=False)
+
+    def on_response_complete(self) -> None:
+        """Wait for the answer to be read, and for the next request."""
+        self._limit(waits_for_client=False)
+        self._limit(waits_for_client=True)
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        """Wait for the client to read."""
+        super().pause_writing()
+        self._limit(waits_for_client=True)
+
+    def resume_writing(self) -> None:
+        """Stop to wait, unless there is nothing but the client to wait for."""
+        super().resume_writing()
+        if self._is_answering:
+            self._limit(waits_for_client=False)
 
 
 def serve(
@@ -266,8 +305,13 @@ def serve(
 
 
 @contextmanager
-def background() -> Iterator[str]:
+def background(app: Starlette | None = None) -> Iterator[str]:
     """Serve the planner in a thread of this process, on a free port of this machine.
+
+    Parameters
+    ----------
+    app : Starlette, optional
+        What `create_app` returned, for other than its usual options.
 
     Yields
     ------
@@ -283,7 +327,7 @@ def background() -> Iterator[str]:
     200
     """
     listening = _listen("127.0.0.1", 0)
-    server = _server(create_app())
+    server = _server(app or create_app())
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:
@@ -297,12 +341,11 @@ def background() -> Iterator[str]:
 def _server(app: Starlette) -> uvicorn.Server:
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=Connection,
         ws="none",
         log_level="warning",
-        limit_concurrency=_MOST_CONNECTIONS,
         server_header=False,
-        lifespan="off",
+        lifespan="on",
         timeout_graceful_shutdown=1,
     )
     return uvicorn.Server(config)
