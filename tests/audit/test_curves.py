@@ -80,6 +80,23 @@ def test_without_noise_to_speak_of_the_bounds_are_those_of_exact_counts():
     assert noise.bound_missed(100, 95, (0,), level) == pytest.approx(stats.binom.sf(94, 100, 0.9), abs=1e-12)
 
 
+@given(
+    st.integers(2, 9),
+    st.integers(1, 4),
+    st.sampled_from([Fraction(1, 4), Fraction(1), Fraction(4)]),
+    st.integers(1, 300),
+    st.data(),
+)
+def test_bounds_from_variances_enclose_those_of_the_distributions(cells, n_sites, epsilon, n, data):
+    noise, level = CurveNoise(cells, n_sites, epsilon, Work()), Fraction(4, 5)
+    votes = data.draw(st.integers(1, n + 1))
+    offsets = data.draw(st.lists(st.integers(0, 9), min_size=cells - 1, max_size=cells - 1))
+    low, high = noise.bound_roughly(n, votes, offsets, level, mean=True)
+    assert low - 1e-9 <= noise.bound_mean(n, votes, offsets) <= high + 1e-9
+    low, high = noise.bound_roughly(n, votes, offsets, level, mean=False)
+    assert low - 1e-9 <= noise.bound_missed(n, votes, offsets, level) <= high + 1e-9
+
+
 def test_hostile_noise_is_not_tried():
     for cells, epsilon, offsets in ((100, Fraction(1, 10**6), (0,) * 99), (3, Fraction(1), (0, 2**30))):
         with pytest.raises(NotVerifiableError):

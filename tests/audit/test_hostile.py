@@ -94,6 +94,41 @@ def test_an_answer_within_seconds(name):
     assert time.process_time() - start < seconds(10)
 
 
+def claimed(calibration, level):
+    """The same calibration, said to be for another level."""
+    (part,), (design,) = calibration.parts, calibration.plan.designs
+    levels = tuple(each.model_copy(update={"confidence_level": level}) for each in design.levels)
+    design = design.model_copy(update={"levels": levels})
+    plan = calibration.plan.model_copy(update={"designs": (design,)})
+    return calibration.model_copy(
+        update={"plan": plan, "parts": (part.model_copy(update={"design": design}),)}
+    )
+
+
+LARGE = {"numbers": 20, "weights": [2**20 - 7 * i for i in range(300)], "levels": (Fraction(1, 2),)}
+TOO_LARGE = {
+    "faulty sites": lambda: claimed(ranked([1000] * 300, max_faulty=10, part=0.7, **LARGE), NINE),
+    "twenty numbers": lambda: claimed(ranked([10**9] * 300, **LARGE), NINE),
+    "conditional": lambda: claimed(ranked([10**9] * 300, **LARGE, **CONDITIONAL), NINE),
+    "private sizes": lambda: curved([1000 + i for i in range(300)], 200, Fraction(1, 10**4), 100_000),
+    "private conditional": lambda: curved([N] * 100, 100, Fraction(1, 10**4), 80 * N, **CONDITIONAL),
+}
+
+
+@pytest.mark.parametrize("name", TOO_LARGE)
+def test_a_false_claim_of_a_design_that_is_too_large_is_refuted(name):
+    calibration = TOO_LARGE[name]()
+    coverage = [finding for finding in verify(calibration) if "coverage" in finding.claim]
+    assert [(finding.holds, " at " in f" {finding.detail}") for finding in coverage] == [(False, True)]
+
+
+def test_a_true_claim_with_a_margin_is_verified():
+    calibration = claimed(ranked([10**9] * 300, **LARGE), Fraction(2, 5))
+    (coverage,) = [finding for finding in verify(calibration) if "coverage" in finding.claim]
+    assert coverage.holds
+    assert coverage.detail.startswith("at least 0.4")
+
+
 def test_the_reason_is_given():
     (finding,) = [each for each in verify(CASES["large weights"]()) if each.holds is None]
     assert (finding.detail, finding.verdict) == ("too large", "not verified")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import fedconformal as fc
 from fedconformal.audit import _votes
 from fedconformal.audit._base import MOST_OPERATIONS, NotVerifiableError, Work
-from fedconformal.audit._votes import MEAN_ERROR, Voters, check_mean, check_missed
+from fedconformal.audit._votes import MEAN_ERROR, Voters, bound_coverage, check_mean, check_missed
 
 
 @st.composite
@@ -89,6 +89,31 @@ class TestSmallFederations:
         pooled, level = [Voters(1, 22, (22,), (1,))], Fraction(9, 10)
         assert check_missed(pooled, 1, 0, level, level**22, Work())[0]
         assert not check_missed(pooled, 1, 0, level, level**22 - Fraction(1, 10**40), Work())[0]
+
+
+class TestBounds:
+    """Where a computation is too large, bounds decide; they never contradict it where it is not."""
+
+    @given(
+        federations(largest=40),
+        st.integers(0, 2),
+        st.sampled_from([Fraction(i, 20) for i in range(1, 20)]),
+        st.sampled_from([Fraction(0), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)]),
+    )
+    def test_they_agree_with_the_computation(self, federation, faulty, level, delta):
+        holds, _ = bound_coverage(*federation, faulty, level, delta, Work())
+        if delta:
+            exact = check_missed(*federation, faulty, level, delta, Work())[0]
+        else:
+            exact = check_mean(*federation, faulty, level, Work())[0]
+        assert holds in (None, exact)
+
+    @pytest.mark.parametrize("delta", [Fraction(0), Fraction(1, 10)])
+    def test_many_sites_are_decided(self, delta):
+        sites = [Voters(1, 100 + i, (91 + 9 * i // 10,), (1 + 7 * i,)) for i in range(2000)]
+        total = sum(site.total for site in sites)
+        for level, expected in ((Fraction(91, 100), False), (Fraction(17, 20), True)):
+            assert bound_coverage(sites, total // 2, 10, level, delta, Work())[0] is expected
 
 
 FEDERATIONS = {

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar
 
 from fedconformal.documents import Design, Level, MessageData, SiteKind
@@ -55,6 +56,13 @@ class NotVerifiableError(ValueError):
     """A claim that this auditor cannot recompute, and the reason."""
 
 
+def decide(low: float, high: float, goal: Fraction, *, slack: float = 1e-9) -> bool | None:
+    """Compare a number between two bounds with a goal: True if it is at least that, None if unknown."""
+    if low >= goal + slack:
+        return True
+    return False if high < goal - slack else None
+
+
 class Work:
     """Counter of the operations of one audit, so that a hostile file cannot keep an auditor busy.
 
@@ -65,8 +73,13 @@ class Work:
     """
 
     def __init__(self, limit: float = MOST_OPERATIONS) -> None:
-        self._remaining = limit
+        self._limit = self._remaining = limit
         self._results: dict[Hashable, Any] = {}
+
+    @cached_property
+    def spare(self) -> "Work":
+        """Operations kept for bounds, which claims that are too large for anything else get."""
+        return Work(self._limit / 5)
 
     def remember(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """Return what was made under this key during the audit, or make it."""

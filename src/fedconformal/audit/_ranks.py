@@ -9,8 +9,16 @@ from typing import Any, ClassVar
 
 from scipy import special
 
-from fedconformal.audit._base import CONDITIONAL, MEAN, Claim, MessageAudit, Verdict, find_place
-from fedconformal.audit._votes import Voters, check_mean, check_missed
+from fedconformal.audit._base import (
+    CONDITIONAL,
+    MEAN,
+    Claim,
+    MessageAudit,
+    NotVerifiableError,
+    Verdict,
+    find_place,
+)
+from fedconformal.audit._votes import Voters, bound_coverage, check_mean, check_missed
 from fedconformal.documents import Design, Level, MessageData, RankLevel, RankRule, Ranks, SiteKind
 
 _MARGIN = 1e-9  # that sites add to eta, so that rounding never decides
@@ -70,11 +78,17 @@ def _list_voters(claim: Claim) -> list[Voters]:
 def _check_population(claim: Claim) -> Verdict:
     """Check the mean coverage, or the probability to miss the level."""
     sites = (_list_voters(claim), claim.votes, claim.design.max_faulty, claim.level)
-    if claim.criterion == MEAN:
-        holds, mean = check_mean(*sites, claim.work)
-        return holds, f"{mean:.12f}"
-    holds, missed = check_missed(*sites, claim.delta, claim.work)
-    return holds, f"missed with probability {missed:.12g}"
+    try:
+        if claim.criterion == MEAN:
+            holds, mean = check_mean(*sites, claim.work)
+            return holds, f"{mean:.12f}"
+        holds, missed = check_missed(*sites, claim.delta, claim.work)
+        return holds, f"missed with probability {missed:.12g}"
+    except NotVerifiableError:
+        bounded, detail = bound_coverage(*sites, claim.delta, claim.work.spare)
+        if bounded is None:
+            raise
+        return bounded, detail
 
 
 def _check_mixture(claim: Claim) -> Verdict:

@@ -20,7 +20,7 @@ import numpy as np
 from scipy import special
 
 from fedconformal._util import Floats
-from fedconformal.audit._base import NotVerifiableError, Work
+from fedconformal.audit._base import NotVerifiableError, Work, decide
 
 MEAN_ERROR = 2e-13
 """Largest error of a mean coverage in floating point."""
@@ -172,13 +172,22 @@ def _list_cases(sites: Sequence[Voters], needed: int, max_faulty: int) -> Iterat
             for out in range(max(0, rest - room), min(rest, site.number) + 1)
         ]
         if len(choices) > _MOST_CHOICES:
-            totals = sorted(site.total for site in sites for _ in range(min(site.number, max_faulty)))
-            yield _simplify(sites, needed - sum(totals[-max_faulty:]))
+            yield _simplify(sites, needed - _leave_largest(sites, max_faulty)[1])
             return
     for outs, _ in choices:
         pairs = list(zip(sites, outs, strict=True))
         honest = [site._replace(number=site.number - out) for site, out in pairs]
         yield _simplify(honest, needed - sum(out * site.total for site, out in pairs))
+
+
+def _leave_largest(sites: Sequence[Voters], max_faulty: int) -> tuple[list[Voters], int]:
+    """Return the other sites, and the votes of those that have most; of equal ones, those never below."""
+    honest, votes = [], 0
+    for site in sorted(sites, key=lambda site: (-site.total, site.finite.total)):
+        out = min(site.number, max_faulty)
+        max_faulty, votes = max_faulty - out, votes + out * site.total
+        honest.append(site._replace(number=site.number - out))
+    return honest, votes
 
 
 def _simplify(sites: Sequence[Voters], needed: int, left_out: int = 0) -> _Case:
@@ -195,6 +204,75 @@ def _simplify(sites: Sequence[Voters], needed: int, left_out: int = 0) -> _Case:
     if len(alike) == 1 and left_out:
         alike, left_out = [alike[0]._replace(number=max(alike[0].number - left_out, 0))], 0
     return _Case(tuple(alike), -(-needed // unit), left_out)
+
+
+# -- bounds ------------------------------------------------------------------------------------------------
+
+
+def bound_coverage(
+    sites: Sequence[Voters], needed: int, max_faulty: int, level: Fraction, delta: Fraction, work: Work
+) -> tuple[bool | None, str]:
+    """Bound the mean coverage, or with a delta the probability to miss the level, for sites of any number.
+
+    Votes are independent between sites, so their sum V at a coverage c has the mean and the variance that add
+    up over sites, and P(V >= k) is bounded from both sides by the inequalities of Cantelli and of Bernstein.
+    If faulty sites are those with most votes, the coverage is at least the worst one. It is at most that if
+    all sites are honest and the votes needed are lowered by as many. The distribution function rises, so
+    that sums over a grid bound its integral.
+
+    Returns
+    -------
+    holds : bool or None
+        None if the bounds do not decide.
+    detail : str
+    """
+    honest, lost = _leave_largest(sites, max_faulty)
+    worst, choice = _simplify(sites, needed - lost), _simplify(honest, needed - lost)
+
+    def bound(c: Floats) -> tuple[Floats, Floats]:
+        return _bound_tail(choice, work, c)[0], _bound_tail(worst, work, c)[1]
+
+    if delta:
+        (low,), (high,) = bound(np.array([float(level)]))
+        holds = decide(1 - high, 1 - low, 1 - delta, slack=1e-6 * float(delta))
+        return (
+            holds,
+            f"missed with probability {high if holds else low:.6g} at {'most' if holds else 'least'}",
+        )
+    c, lows, highs = np.array([0.0, 1.0]), np.zeros(2), np.ones(2)
+    for _ in range(4):
+        inside = c[(lows < 0.99) & (highs > 0.01)]
+        first, last = np.searchsorted(c, [inside.min(initial=1.0), inside.max(initial=0.0)])
+        new = np.linspace(c[max(first - 1, 0)], c[min(last + 1, c.size - 1)], 34)[1:-1]
+        low, high = bound(new)
+        order = np.argsort(c := np.append(c, new))
+        c = c[order]
+        lows = np.maximum.accumulate(np.append(lows, low)[order])
+        highs = np.minimum.accumulate(np.append(highs, high)[order][::-1])[::-1]
+    least, most = 1 - float(np.diff(c) @ highs[1:]), 1 - float(np.diff(c) @ lows[:-1])
+    holds = decide(least, most, level)
+    return holds, f"at least {least:.6f}" if holds else f"at most {most:.6f}"
+
+
+def _bound_tail(case: _Case, work: Work, c: Floats) -> tuple[Floats, Floats]:
+    """Return a lower and an upper bound of P(votes below c >= votes needed) for each c."""
+    if case.certain is not None:
+        return np.full(c.size, 1.0 - case.certain), np.full(c.size, 1.0 - case.certain)
+    work.spend(sum(len(site.ranks) + 1 for site in case.sites) * (_CALL + _BETA * c.size))
+    mean, variance, most = np.zeros(c.size), np.zeros(c.size), max(site.total for site in case.sites)
+    for site in case.sites:
+        casts, masses = np.array(site.casts, dtype=float), _find_masses(site, c)
+        own = casts @ masses
+        mean += site.number * own
+        variance += site.number * ((casts[:, None] - own) ** 2 * masses).sum(axis=0)
+
+    def bound(distance: Floats) -> Floats:
+        t = np.maximum(distance, 0.0)
+        cantelli = variance / np.maximum(variance + t**2, 1e-300)
+        bernstein = np.exp(-(t**2) / np.maximum(2 * (variance + most * t / 3), 1e-300))
+        return np.where(distance > 0, np.minimum(cantelli, bernstein), 1.0)
+
+    return 1 - bound(mean - (case.needed - 1)), bound(case.needed - mean)
 
 
 # -- floating point ----------------------------------------------------------------------------------------
