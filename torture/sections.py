@@ -1,6 +1,6 @@
 """All sections of the harness by name."""
 
-from torture import byzantine, calibrations, documents, federations, ledgers, planner
+from torture import byzantine, calibrations, documents, federations, ledgers, planner, privacy, records
 from torture._run import Section
 
 SECTIONS: dict[str, Section] = {
@@ -12,5 +12,7 @@ SECTIONS: dict[str, Section] = {
         calibrations.SECTION,
         byzantine.SECTION,
         planner.SECTION,
+        records.SECTION,
+        privacy.SECTION,
     )
 }

@@ -1,6 +1,7 @@
 """``fedconformal predict``: which columns go in, which come out."""
 
 import json
+from datetime import timedelta
 
 import numpy as np
 import polars as pl
@@ -70,3 +71,10 @@ def test_the_score_of_the_plan_is_not_replaced(run, tmp_path):
     run("predict", "raps.json", "p.csv", "--score", "raps")
     for other in (["--score", "aps"], ["--score", "raps:penalty=1"]):
         assert "the plan fixes the score, raps" in run("predict", "raps.json", "p.csv", *other, code=2).err
+
+
+def test_a_column_that_csv_cannot_hold_is_refused_in_one_line(run):
+    pl.DataFrame({"prediction": [1.0], "stay": [timedelta(hours=3)]}).write_parquet("stay.parquet")
+    options = ["predict", "c.json", "stay.parquet", "--column", "prediction", "--score", "absolute"]
+    assert "cannot be written as CSV: datatype duration" in run(*options, code=2).err
+    run(*options, "--only")

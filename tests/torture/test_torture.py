@@ -8,10 +8,13 @@ from tempfile import TemporaryDirectory
 import pytest
 
 import fedconformal as fc
+from fedconformal._tables import _csv
+from fedconformal.cli import main
 from fedconformal.pages import _worker
+from fedconformal.privacy import _mechanisms
 from fedconformal.privacy._ledger_file import LedgerFile
 from torture import __main__ as command
-from torture import byzantine, federations, ledgers
+from torture import byzantine, federations, ledgers, records
 from torture._run import Section, run_section
 from torture.sections import SECTIONS
 
@@ -64,6 +67,32 @@ def test_a_planner_that_answers_in_the_process_of_the_server_is_found(monkeypatc
 
     monkeypatch.setattr(_worker.Workers, "ask", ask)
     assert violations("planner", 3) > 0
+
+
+def test_a_reader_in_which_a_record_changes_others_is_found(monkeypatch):
+    monkeypatch.setattr(_csv, "_private_lines", lambda name, data: data)  # other line ends are line ends, too
+    assert violations("records", 30) > 0
+
+
+def test_half_of_the_noise_is_found(monkeypatch):
+    measurement = _mechanisms._measurement
+    monkeypatch.setattr(
+        _mechanisms,
+        "_measurement",
+        lambda scale, epsilon, **options: measurement(scale / 2, 2 * epsilon, **options),
+    )
+    assert violations("privacy", 1) > 0
+
+
+def test_one_record_through_the_command_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("plan.json").write_text(records.PLANS["absolute"].to_json())
+    options = ["--site", "A", "--dataset", "D", "--column", "score", "--yes", "--force", "-o", "r.json"]
+    for i, record in enumerate([b"0.5", b"", b'"', b"1,2,3", b"\xff\x00\r", b"nan"]):
+        Path("t.csv").write_bytes(b"score,id\n" + b"0.25,1\n" * 299 + record + b"\n")
+        fc.Ledger.create(f"{i}.db").set_budget("D", 4)
+        assert main(["report", "plan.json", "t.csv", "--ledger", f"{i}.db", *options]) == 0
+        assert fc.Report.read("r.json").n == 300
 
 
 def test_the_same_seed_is_the_same_federation():

@@ -12,24 +12,24 @@ import numpy as np
 
 from fedconformal._extras import need
 from fedconformal._files import STANDARD, standard_input
-from fedconformal._tables._csv import check_unnamed, column_names, csv_table
+from fedconformal._tables._csv import csv_table
 from fedconformal._tables._table import (
     Dialect,
     SeveralColumnsError,
     Table,
-    check_type,
+    check_width,
     only_column,
     polars,
     refuse_rows,
     row_number,
 )
+from fedconformal._tables._worker import read_limited
 from fedconformal._text import one_line
-from fedconformal._util import Floats
+from fedconformal._util import Floats, private_numbers
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".xlsx", ".parquet", ".npy")
 """Of files that can be read."""
 
-_BATCH = 4_000_000  # rows of a Parquet file read at once
 _MAGIC = {b"PAR1": ".parquet", b"\x93NUMPY": ".npy", b"PK\x03\x04": ".xlsx"}
 _KINDS = {".parquet": "Parquet", ".npy": ".npy", ".xlsx": "Excel"}
 _DOCUMENT = re.compile(rb"^\s*\{.{0,200}?\"format\"\s*:\s*\"fedconformal/([a-z]+)\"", re.DOTALL)
@@ -68,7 +68,7 @@ def read_column(
     if source.kind == ".npy":
         if column is not None:
             raise ValueError(f"{source.name}: a .npy file has no column names")
-        values = np.asarray(_npy(source, (1,)), dtype=np.float64)
+        values = np.asarray(_npy(source, (1,), nan=nan), dtype=np.float64)
     elif source.kind == ".parquet":
         values = _parquet_column(source, column, requested, nan=nan)
     else:
@@ -123,6 +123,8 @@ class _Source:
             raise ValueError(f"{path}: is a directory, a file is needed")
         if is_file and not path.exists():
             raise ValueError(f"{path}: no such file")
+        if is_file and not path.is_file():  # a pipe or device may never end
+            raise ValueError(f"{path}: is not a regular file")
         if document := _DOCUMENT.match(self._start):
             raise ValueError(f"{self.name}: this is a {document[1].decode()}, not a table")
         if is_file and suffix not in SUFFIXES:
@@ -165,105 +167,62 @@ class _Source:
             why = one_line((str(error).strip() or type(error).__name__).splitlines()[0], 200)
             raise ValueError(f"{self.name}: cannot be read as {_KINDS[self.kind]}: {why}") from None
 
+    def read_limited(self, task: str, **options: Any) -> Any:
+        """Read it in another process under limits; see `read_limited`."""
+        if self.path == STANDARD:
+            return read_limited(task, self.name, None, self.data, **options)
+        return read_limited(task, self.name, self.path.absolute(), **options)
+
 
 def _table(source: _Source, dialect: Dialect, *, private: bool) -> Table:
     if source.kind == ".npy":
-        array = _npy(source, (1, 2))
+        array = _npy(source, (1, 2), nan=private)
+        check_width(source.name, 1 if array.ndim == 1 else array.shape[1])
         columns = {f"column_{i + 1}": column for i, column in enumerate(np.atleast_2d(array.T))}
         return Table(source.name, polars.DataFrame(columns), dialect)
     if source.kind == ".parquet":
-        return Table(source.name, source.read(polars.read_parquet), dialect)
+        decimal = "." if private and dialect.decimal is None else dialect.decimal
+        return Table(source.name, source.read_limited("table")[1], replace(dialect, decimal=decimal))
     if source.kind == ".xlsx":
         return _excel(source, dialect, private=private)
     tabs = source.path.suffix.lower() == ".tsv"
     return csv_table(source.name, source.data, dialect, private=private, tabs=tabs)
 
 
-# -- Excel -------------------------------------------------------------------------------------------------
+# -- formats -----------------------------------------------------------------------------------------------
 
 
 def _excel(source: _Source, requested: Dialect, *, private: bool) -> Table:
-    """Read the first sheet, all cells as text; its first row that is not empty holds the names.
-
-    Rows end with the last one in which a cell holds anything, an error included.
-    """
+    """Read the first sheet; see `_worker`."""
+    if private:
+        raise ValueError(
+            f"{source.name}: for a private answer Excel is not read, as a sheet does not show whether its "
+            "last case is blank: save it as CSV (UTF-8)"
+        )
     try:
-        fastexcel = need("fastexcel", extra="excel")
+        need("fastexcel", extra="excel")
     except ImportError as error:
         raise ImportError(f"{source.name}: {error}; or save it as CSV") from None
-    book = source.read(lambda _: fastexcel.read_excel(source.data))
-    load = partial(book.load_sheet, 0, header_row=None)
-    texts = source.read(lambda _: load(skip_rows=0, dtypes="string").to_polars())
-    sheet, n_sheets = book.sheet_names[0], len(book.sheet_names)
-    name = source.name if n_sheets == 1 else f"{source.name}, sheet {sheet!r}"
-    filled = texts.select(polars.any_horizontal(polars.all().str.strip_chars() != "")).to_series()
-    if not filled.any():
-        raise ValueError(f"{source.name}: the sheet {sheet!r} is empty")
-    start = int(filled.fill_null(False).arg_max())
-    names, named = column_names(name, [cell or "" for cell in texts.row(start)], private=private)
-    first = start + named
-    texts = texts.slice(first).rename(dict(zip(texts.columns, names, strict=True)))
-    if not named:
-        check_unnamed(name, texts, in_quotes=False)
-    noticed = [f"from the first of {n_sheets} sheets"] * (n_sheets > 1)
-    written = replace(requested, decimal=requested.decimal or ("." if private else None), separator=None)
-    cells = _with_numbers(load, texts, first, fastexcel.FastExcelError)
-    if private and requested.decimal == ",":
-        cells = _with_commas(cells)
-    return Table(name, cells, written, lambda row: f"line {first + row + 1}", noticed, named)
-
-
-def _with_numbers(load: Callable[..., Any], texts: Any, first: int, failure: type[Exception]) -> Any:
-    """Return the same cells, as numbers in columns that hold nothing else: these have no decimal sign."""
-    empty: dict[int, Any] = {i: "string" for i, text in enumerate(texts) if text.null_count() == texts.height}
-    if len(empty) == texts.width:
-        return texts
-    load = partial(load, skip_rows=first, n_rows=texts.height)
-    floats = load(dtypes="float").to_polars()
-    try:
-        typed = load(dtypes=empty).to_polars()
-    except failure:  # of a time of day among numbers
-        typed = texts
-    columns = []
-    for text, values, exact in zip(texts, typed, floats, strict=True):
-        is_rounded = text.cast(exact.dtype, strict=False) != exact  # the library rounds numbers to text
-        unrounded = exact.cast(text.dtype).zip_with(is_rounded.fill_null(False), text)
-        is_numeric = values.dtype.is_numeric() and values.null_count() == text.null_count()
-        columns.append((values if is_numeric else unrounded).alias(text.name))
-    return polars.DataFrame(columns)
-
-
-def _with_commas(cells: Any) -> Any:
-    """Write numbers that stand among text with decimal commas, so that no text cell makes them unreadable."""
-    texts = polars.col(polars.String)
-    is_number = texts.cast(polars.Float64, strict=False).is_not_null()
-    return cells.with_columns(
-        polars.when(is_number).then(texts.str.replace(".", ",", literal=True)).otherwise(texts)
-    )
-
-
-# -- Parquet and .npy --------------------------------------------------------------------------------------
+    noted, cells = source.read_limited("excel")
+    first = noted["first"]
+    dialect = replace(requested, separator=None)
+    place = lambda row: f"line {first + row + 1}"  # noqa: E731
+    return Table(noted["name"], cells, dialect, place, noted["noticed"], noted["named"])
 
 
 def _parquet_column(source: _Source, column: str | None, requested: Dialect, *, nan: bool) -> Floats:
-    lazy = source.read(polars.scan_parquet)
-    schema = source.read(lambda _: lazy.collect_schema())
-    name = only_column(source.name, schema.names(), column, requested)
-    if not (nan and schema[name] == polars.String):
-        check_type(source.name, name, schema[name])
-    values = np.empty(int(lazy.select(polars.len()).collect().item()))
-    for start in range(0, values.size, _BATCH):
-        part = lazy.select(name).slice(start, _BATCH).collect()[name]
-        floats = part.cast(polars.Float64, strict=not nan).fill_null(float("nan"))
-        values[start : start + part.len()] = floats.to_numpy()
-    return values
+    noted, values = source.read_limited("column", column=column, nan=nan)
+    only_column(source.name, noted["columns"], column, requested)
+    numbers: Floats = values
+    return numbers
 
 
-def _npy(source: _Source, dimensions: tuple[int, ...]) -> Any:
+def _npy(source: _Source, dimensions: tuple[int, ...], *, nan: bool) -> Any:
+    """Read an array; where cells without a number become NaN, one of text or complex numbers, too."""
     array = source.read(partial(np.load, allow_pickle=False))
-    if array.ndim not in dimensions or array.dtype.kind not in "iuf":
+    if array.ndim not in dimensions or array.dtype.kind not in ("iufbcUS" if nan else "iuf"):
         shape = "flat array" if dimensions == (1,) else "table"
         raise ValueError(
             f"{source.name}: a {shape} of numbers is needed, got {array.dtype} of shape {array.shape}"
         )
-    return array
+    return private_numbers(array.ravel()).reshape(array.shape) if nan and array.size else array

@@ -1,7 +1,20 @@
-"""CSV as people's programs write it; each physical line is one record.
+r"""CSV as people's programs write it; each physical line is one record.
 
-Of a private file the byte-order mark and the first line alone decide how it is read, and no record changes
-how another one is read.
+A private file is read by a transformation of stability 1: replacing one record changes one row, and neither
+the number of rows nor whether there is an answer. The argument has three steps.
+
+1. The format is decided by options and by the first line, which is public (the first two, if the first is
+   Excel's ``sep=``): it ends with the first ``\n`` byte. It gives the encoding (UTF-8, or one byte per
+   character), the line end (``\n``, or ``\r\n`` where a ``\r`` precedes it), the separator and the columns.
+   Files of which a record would take part in this decision are refused because of the first line alone:
+   those in UTF-16 or UTF-32 (bytes of a record would shift those of the next), with old Mac line ends (the
+   first byte of a record would change the first line end), and with numbers instead of names.
+2. A record is what stands between two line ends of the file, as bytes. The bytes behind the last one are no
+   record, whatever they are: else a blank last record would vanish. So a record that is replaced by bytes
+   without a line end stays one record, and the number of records is the number of line ends.
+3. The row of a record is a function of its bytes and of the format: in these encodings no byte of one line
+   changes how those of another line are decoded, quotation marks are balanced within a line or the line is
+   emptied, and the decimal sign is not detected.
 """
 
 import codecs
@@ -11,8 +24,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from fedconformal._tables._table import Dialect, Table, polars
-from fedconformal._text import count
+from fedconformal._tables._table import Dialect, Table, check_width, polars
+from fedconformal._text import count, warn
 
 _BOMS = {  # that of UTF-32 begins as that of UTF-16 does
     codecs.BOM_UTF8: "utf-8-sig",
@@ -22,7 +35,9 @@ _BOMS = {  # that of UTF-32 begins as that of UTF-16 does
     codecs.BOM_UTF16_BE: "utf-16",
 }
 _SEPARATORS = {"\t": "tabs", ";": ";", ",": ","}
+_MOST_EMPTY = 5_000_000  # cells that are missing at the end of lines
 _REPORTED = {"utf-16": "in UTF-16", "utf-32": "in UTF-32", "cp1252": "in Latin-1"}
+_LOCAL = re.compile(r"utf-8(?:-sig)?|ascii|cp125[0-8]|iso8859-[0-9]+")  # names in Python's registry
 _NUMBER = re.compile(
     r"[+-]?(?:[0-9]+[.,]?[0-9]*|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:inf|infinity|nan)", re.I
 )
@@ -53,7 +68,7 @@ def csv_table(name: str, data: bytes, requested: Dialect, *, private: bool, tabs
     ValueError
         If the encoding or the names cannot be detected, or a record cannot be read.
     """
-    encoding = requested.encoding or _encoding(name, data, requested, private=private)
+    encoding = _encoding(name, data, requested, private=private)
     head, _, records = _text(name, data, encoding, private=private).partition("\n")
     first = 2  # the line of the file at which the records begin
     announced = re.fullmatch(r"\"?sep=(.)\"?\s*", head, re.I)  # Excel's own line before the names
@@ -70,7 +85,7 @@ def csv_table(name: str, data: bytes, requested: Dialect, *, private: bool, tabs
     if not named:
         first, records = first - 1, f"{head}\n{records}"
     records = _readable(name, records, separator, first, private=private)
-    frame, too_long = _frame(records, names, separator)
+    frame, too_long = _frame(name, records, names, separator)
     if too_long.any() and not private:
         commas = " Decimal commas or thousands separators cannot be distinguished from those between columns."
         raise ValueError(
@@ -96,12 +111,33 @@ def csv_table(name: str, data: bytes, requested: Dialect, *, private: bool, tabs
     return Table(name, frame, dialect, lambda row: f"line {first + row}", noticed, named)
 
 
+def _check_private(name: str, data: bytes, requested: Dialect) -> None:
+    """Refuse a format that records would take part in deciding; the first line alone is looked at."""
+    head = data.partition(b"\n")[0].removesuffix(b"\r")
+    bom = next((encoding for bom, encoding in _BOMS.items() if data.startswith(bom)), "utf-8")
+    encoding = codecs.lookup(requested.encoding or bom).name
+    if not _LOCAL.fullmatch(encoding):
+        raise ValueError(
+            f"{name}: for a private answer a CSV must be in UTF-8, or in an encoding of one byte per "
+            f"character such as latin-1, got {encoding}"
+        )
+    if b"\r" in head:
+        raise ValueError(
+            f"{name}: for a private answer the first line must end with a line feed, got a carriage return "
+            "(the line ends of old Macs)"
+        )
+
+
 def _encoding(name: str, data: bytes, requested: Dialect, *, private: bool) -> str:
-    """Return the encoding of the byte-order mark; else UTF-8, or that of Windows in Western Europe."""
+    """Return the encoding that was requested, or of the byte-order mark; else UTF-8, or that of Windows."""
+    if private:
+        _check_private(name, data, requested)
+    if requested.encoding is not None:
+        return requested.encoding
     for bom, encoding in _BOMS.items():
         if data.startswith(bom):
             return encoding
-    seen = re.split(rb"[\r\n]", data, maxsplit=1)[0] if private else data
+    seen = data.partition(b"\n")[0] if private else data
     for encoding in ("utf-8", "cp1252"):
         try:
             if "\0" not in seen.decode(encoding):
@@ -114,13 +150,26 @@ def _encoding(name: str, data: bytes, requested: Dialect, *, private: bool) -> s
 
 def _text(name: str, data: bytes, encoding: str, *, private: bool) -> str:
     """Decode a file, with the line ends that its first line shows as newlines."""
+    if private:
+        return _private_lines(name, data).decode(encoding, "replace").removeprefix("\ufeff")
     try:
-        text = data.decode(encoding, "replace" if private else "strict")
+        text = data.decode(encoding)
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise ValueError(f"{name}: is not text in {encoding}, first in line {line}") from None
     end = re.search(r"\r\n?|\n", text)
     return text.removeprefix("\ufeff").replace("\r" if end and end[0] == "\r" else "\r\n", "\n")
+
+
+def _private_lines(name: str, data: bytes) -> bytes:
+    """Return all lines that end with the line end of the first one, a newline behind each of them."""
+    end = b"\r\n" if data.partition(b"\n")[0].endswith(b"\r") else b"\n"
+    lines, _, rest = data.rpartition(end) if end in data else (data, end, b"")
+    if rest.strip():
+        warn(f"{name}: the last line was not read: for a private answer each line needs a line end")
+    if end != b"\n" and lines.count(b"\n") != lines.count(end):  # a cell with a newline holds no number
+        lines = re.sub(rb"(?<!\r)\n", b"\0", lines)
+    return lines.replace(end, b"\n") + b"\n"
 
 
 def _readable(name: str, records: str, separator: str, first: int, *, private: bool) -> str:
@@ -147,6 +196,7 @@ def _separator(head: str) -> str:
 
 def column_names(name: str, cells: Sequence[str], *, private: bool) -> tuple[list[str], bool]:
     """Return the names of the columns, and whether the first line holds them rather than numbers."""
+    check_width(name, len(cells))
     heads = [cell.strip() for cell in cells]
     named = not all(map(_NUMBER.fullmatch, heads))
     if private and not named:
@@ -154,8 +204,9 @@ def column_names(name: str, cells: Sequence[str], *, private: bool) -> tuple[lis
     if not any(heads):
         raise ValueError(f"{name}: the first line is empty, it should hold the names of the columns")
     names = [head if head and named else f"column_{i + 1}" for i, head in enumerate(heads)]
-    if twice := [head for i, head in enumerate(names) if head in names[:i]]:
-        raise ValueError(f"{name}: two columns are called {twice[0]!r}; each needs a name of its own")
+    if len(set(names)) < len(names):
+        twice = next(head for head in names if names.count(head) > 1)
+        raise ValueError(f"{name}: two columns are called {twice!r}; each needs a name of its own")
     return names, named
 
 
@@ -166,8 +217,11 @@ def check_unnamed(name: str, frame: Any, *, in_quotes: bool) -> None:
         raise ValueError(f"{name}: does the first line hold names or numbers? Give the columns names")
 
 
-def _frame(records: str, names: Sequence[str], separator: str) -> tuple[Any, Any]:
+def _frame(name: str, records: str, names: Sequence[str], separator: str) -> tuple[Any, Any]:
     """Return the cells, a row for each line, and which lines have too many; the cells of these are empty."""
+    rows = records.count("\n")
+    if rows * len(names) > _MOST_EMPTY + 2 * len(records):  # a cell takes a byte or more
+        raise ValueError(f"{name}: {rows} lines have far fewer than the {len(names)} cells of the first line")
     *kept, beyond = heads = [f"c{i}" for i in range(len(names) + 1)]
     content = f"{separator.join(heads)}\n{records}".encode(errors="replace")
     frame = polars.read_csv(content, separator=separator, infer_schema=False, truncate_ragged_lines=True)

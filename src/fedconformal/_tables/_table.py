@@ -13,6 +13,7 @@ from fedconformal._util import Bools, Floats
 
 polars: Any = need("polars", extra="cli")
 
+_MOST_COLUMNS = 25_000
 _WORDS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";", "point": "."}
 _SIGNED = "^\\s*[+\u2212-]?"  # some programs write the minus of typographers
 _DECIMALS = {
@@ -77,13 +78,13 @@ class SeveralColumnsError(ValueError):
 
 def only_column(file: str, columns: Sequence[str], column: str | None, requested: Dialect) -> str:
     """Return the column that is meant: the one that is named, or the only one."""
+    if len(columns) == 1 if column is None else column in columns:
+        return columns[0] if column is None else column
     there = ", ".join(columns)
-    if column is None and len(columns) != 1:
+    if column is None:
         which = ": choose one with --column" if requested.has_options else ", and one is needed"
         raise SeveralColumnsError(f"{file}: {len(columns)} columns ({there})", which)
-    if column is not None and column not in columns:
-        raise ValueError(f"{file}: no column {column!r}; there are {there}")
-    return columns[0] if column is None else column
+    raise ValueError(f"{file}: no column {column!r}; there are {there}")
 
 
 def refuse_rows(source: str, wrong: Bools, what: str, place: Callable[[int], str], rest: str = "") -> None:
@@ -96,6 +97,12 @@ def refuse_rows(source: str, wrong: Bools, what: str, place: Callable[[int], str
 def row_number(row: int) -> str:
     """Return where a row is in a file that has no lines."""
     return f"row {row + 1}"
+
+
+def check_width(name: str, width: int) -> None:
+    """Refuse a table with more columns than people have: the time for each is that of a column of data."""
+    if width > _MOST_COLUMNS:
+        raise ValueError(f"{name}: must have at most {_MOST_COLUMNS} columns, got {width}")
 
 
 def check_type(name: str, column: str, kind: Any) -> None:
@@ -150,8 +157,10 @@ class Table:
 
     def check(self, columns: Sequence[str]) -> None:
         """Refuse columns that are not there; lists those that are."""
+        there = set(self.columns)
         for name in columns:
-            self.only(name)
+            if name not in there:
+                self.only(name)
 
     def only(self, column: str | None) -> str:
         """Return the column that is meant: the one that is named, or the only one."""
@@ -262,8 +271,6 @@ class Table:
         """
         texts = self.labels_or_none(column)
         kind = self.frame[column].dtype
-        if not (kind.is_numeric() or kind in (polars.String, polars.Categorical, polars.Enum)):
-            raise ValueError(f"{self.name}: column {column!r} must hold text or whole numbers, got {kind}")
         self.refuse_rows(np.array([not text for text in texts]), column, "empty")
         odd = np.array([kind.is_float() and "." in str(text) for text in texts])
         self.refuse_rows(odd, column, "neither text nor a whole number")
@@ -273,6 +280,11 @@ class Table:
         """Return one column as text, None where a cell is empty; nothing else is refused."""
         self.check([column])
         series = self.frame[column]
+        if not (
+            series.dtype.is_numeric() or series.dtype in (polars.String, polars.Categorical, polars.Enum)
+        ):
+            kind = f"must hold text or whole numbers, got {series.dtype}"
+            raise ValueError(f"{self.name}: column {column!r} {kind}")
         if series.dtype.is_float():
             finite = [x if x is not None and np.isfinite(x) else None for x in series.to_list()]
             return [None if x is None else str(int(x) if x == int(x) else x) for x in finite]

@@ -111,4 +111,7 @@ def _deliver(result: Any, output: Path | None, *, force: bool, as_json: bool) ->
     if as_json:
         print_json(result.to_dicts())
     elif output is None:
-        print(result.write_csv(), end="")
+        try:
+            print(result.write_csv(), end="")
+        except need("polars", extra="cli").exceptions.ComputeError as error:  # a duration, a list
+            raise ValueError(f"cannot be written as CSV: {error}; --only leaves other columns out") from None

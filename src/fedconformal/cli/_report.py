@@ -101,12 +101,12 @@ def score_columns() -> list[tuple[str, str]]:
 def chosen_columns(typed: Sequence[str], columns: Sequence[str]) -> list[str]:
     """Return columns as they were typed: one after the other, or several with commas between them."""
     names: list[str] = []
+    there = set(columns)
     for text in typed:
-        names += [text] if text in columns else [name.strip() for name in text.split(",")]
-    if twice := [name for i, name in enumerate(names) if name in names[:i]]:
-        raise ValueError(
-            f"the column {twice[0]!r} is named twice; each belongs to one part of the prediction"
-        )
+        names += [text] if text in there else [name.strip() for name in text.split(",")]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the column {twice!r} is named twice; each belongs to one part of the prediction")
     return names
 
 

@@ -45,10 +45,10 @@ def as_probabilities(prediction: ArrayLike) -> Floats:
 
 def are_probabilities(block: Floats) -> bool:
     """Return whether all rows hold probabilities that sum to 1."""
-    # Each comparison is false for nan. The product gives the row sums four times as fast as sum(axis=1).
+    # Each comparison is false for nan. Sums of einsum do not depend on other rows, as those of a product do.
     if not block.min() >= 0:
         return False
-    sums = block @ np.ones(block.shape[1])
+    sums = np.einsum("ij->i", block)
     high = sums.max()
     is_sum = sums.min() >= 1 - MAX_SUM_ERROR and high <= 1 + MAX_SUM_ERROR
     # No probability exceeds its row's sum, so most often there is no need to look for the largest.
@@ -60,7 +60,7 @@ def refuse_probabilities(prediction: Floats) -> None:
     all_rows("prediction", prediction, np.isfinite(prediction), "must be finite")
     inside = (prediction >= 0) & (prediction <= 1 + MAX_EXCESS)
     all_rows("prediction", prediction, inside, "must hold probabilities, from 0 to 1")
-    sums = prediction @ np.ones(prediction.shape[1])
+    sums = np.einsum("ij->i", prediction)
     rule = f"must hold probabilities that sum to 1 within {MAX_SUM_ERROR} in each row"
     # The same comparisons as above, lest a row be good alone and bad beside a bad one.
     all_rows("prediction", sums, (sums >= 1 - MAX_SUM_ERROR) & (sums <= 1 + MAX_SUM_ERROR), rule)
