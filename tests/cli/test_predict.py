@@ -1,6 +1,8 @@
 """``fedconformal predict``: which columns go in, which come out."""
 
+import io
 import json
+import sys
 from datetime import timedelta
 
 import numpy as np
@@ -78,3 +80,10 @@ def test_a_column_that_csv_cannot_hold_is_refused_in_one_line(run):
     options = ["predict", "c.json", "stay.parquet", "--column", "prediction", "--score", "absolute"]
     assert "cannot be written as CSV: datatype duration" in run(*options, code=2).err
     run(*options, "--only")
+
+
+def test_a_terminal_without_the_characters_is_named(run, tmp_path, monkeypatch):
+    (tmp_path / "p.csv").write_text("prédiction\n1.5\n", encoding="utf-8")
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
+    order = ["predict", "c.json", "p.csv", "--score", "absolute"]
+    assert r"ascii, has no '\xe9': set PYTHONIOENCODING=utf-8" in run(*order, code=2).err

@@ -91,6 +91,9 @@ def _sentence(error: BaseException) -> str:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     if isinstance(error, MemoryError):
         return "not enough memory"
+    if isinstance(error, UnicodeEncodeError):
+        character = ascii(error.object[error.start])
+        return f"the terminal's encoding, {error.encoding}, has no {character}: set PYTHONIOENCODING=utf-8"
     return str(error)
 
 

@@ -64,6 +64,8 @@ class Command(TyperCommand):
         """Run the command."""
         try:
             return super().invoke(ctx)
+        except UnicodeEncodeError:  # of the output
+            raise
         except (ValueError, TypeError) as error:
             named = {str(param.name): max(param.opts, key=len) for param in self.params}
             options = {name: option for name, option in named.items() if option.startswith("-")}
