@@ -1,6 +1,16 @@
 """All sections of the harness by name."""
 
-from torture import byzantine, calibrations, documents, federations, ledgers, planner, privacy, records
+from torture import (
+    byzantine,
+    calibrations,
+    claims,
+    documents,
+    federations,
+    ledgers,
+    planner,
+    privacy,
+    records,
+)
 from torture._run import Section
 
 SECTIONS: dict[str, Section] = {
@@ -10,6 +20,7 @@ SECTIONS: dict[str, Section] = {
         *ledgers.SECTIONS,
         documents.SECTION,
         calibrations.SECTION,
+        claims.SECTION,
         byzantine.SECTION,
         planner.SECTION,
         records.SECTION,

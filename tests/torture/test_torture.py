@@ -9,6 +9,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal._tables import _csv
+from fedconformal.audit import _ranks
 from fedconformal.cli import main
 from fedconformal.pages import _worker
 from fedconformal.privacy import _mechanisms
@@ -93,6 +94,21 @@ def test_one_record_through_the_command_line(tmp_path, monkeypatch):
         fc.Ledger.create(f"{i}.db").set_budget("D", 4)
         assert main(["report", "plan.json", "t.csv", "--ledger", f"{i}.db", *options]) == 0
         assert fc.Report.read("r.json").n == 300
+
+
+def test_an_audit_that_believes_is_found(monkeypatch):
+    monkeypatch.setattr(_ranks, "check_mean", lambda *_: (True, 1.0))
+    assert violations("claims", 10) > 0
+
+
+def test_an_audit_that_contradicts_what_it_cannot_compute_is_found(monkeypatch):
+    monkeypatch.setattr(_ranks, "bound_coverage", lambda *_: (False, ""))
+    assert len(run_section(SECTIONS["claims"], range(0, 100, 10)).violations) > 0
+
+
+def test_a_certificate_for_any_claim_is_found(monkeypatch):
+    monkeypatch.setattr(fc.pages, "certificate", lambda _: "")
+    assert violations("claims", 10) > 0
 
 
 def test_the_same_seed_is_the_same_federation():
