@@ -30,7 +30,7 @@ def test_exact_answers_are_shown_in_words(run):
     run("ledger", "new", "site.db")
     for plan, numbers in (("1" * 64, 2), ("2" * 64, 1)):
         fc.Ledger("site.db").record_exact(
-            "trial", plan_digest=plan, site="A", numbers=numbers, data_fingerprint="x", most=5
+            "trial", plan_digest=plan, site="A", numbers=numbers, data_fingerprint="x", allow=lambda *_: None
         )
     shown = run("ledger", "show", "site.db").out
     assert "trial: 2 exact answers given, with 3 exact scores in all\n" in shown
@@ -38,6 +38,25 @@ def test_exact_answers_are_shown_in_words(run):
     assert json.loads(run("ledger", "show", "site.db", "--json").out)["exact"] == [
         {"dataset": "trial", "answers": 2, "numbers": 3}
     ]
+
+
+def test_a_restored_backup_is_refused_until_its_loss_is_accepted(run, tmp_path):
+    run("ledger", "new", "site.db")
+    run("ledger", "budget", "site.db", "trial", 1)
+    older = (tmp_path / "site.db").read_bytes()
+    run("ledger", "budget", "site.db", "trial", 2, "--reason", "more")
+    run("ledger", "check", "site.db", "--seal", f"2:{fc.Ledger('site.db').entries()[1].seal}")
+    (tmp_path / "site.db").write_bytes(older)
+    assert (
+        "an older copy: it ends at entry 1, and its seal is of entry 2"
+        in run("ledger", "show", "site.db", code=2).err
+    )
+    assert "every budget counts as spent" in run("ledger", "reseal", "site.db", "--reason", "a new disk").err
+    assert fc.Ledger("site.db").remaining("trial") == 0
+    assert (
+        "does not hold the entry 2:00"
+        in run("ledger", "check", "site.db", "--seal", f"2:{'0' * 64}", code=2).err
+    )
 
 
 def test_a_whole_ledger_is_checked(run, tmp_path):

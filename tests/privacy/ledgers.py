@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from fedconformal.privacy import fingerprint
+from fedconformal.privacy import LedgerError, fingerprint
 
 DATA = fingerprint([1.0, 2.0])
 linux = pytest.mark.skipif(sys.platform != "linux", reason="kills and traces processes the Linux way")
@@ -35,8 +35,12 @@ def quote(ledger, plan="P", *, epsilon=0.1, site="A", data=DATA, dataset="D", **
 
 
 def record(ledger, plan="P", *, site="A", numbers=1, data=DATA, dataset="D", most=3):
+    def allow(answers, _):
+        if answers >= most:
+            raise LedgerError(f"{answers} exact answers of at most {most}")
+
     ledger.record_exact(
-        dataset, plan_digest=plan, site=site, numbers=numbers, data_fingerprint=data, most=most
+        dataset, plan_digest=plan, site=site, numbers=numbers, data_fingerprint=data, allow=allow
     )
 
 
@@ -62,10 +66,16 @@ def charges(ledger):
     return [entry for entry in ledger.entries() if entry.kind == "charge"]
 
 
-def put(file, content):
-    """Write a file that is its owner's alone."""
+def seal_of(path):
+    """Return the file that remembers the last entry of a ledger."""
+    return path.with_name(f"{path.name}.seal")
+
+
+def put(file, content, *, like):
+    """Write a ledger's file, with the seal that another ledger has."""
     file.touch(mode=0o600)
     file.write_bytes(content)
+    seal_of(file).write_bytes(seal_of(like).read_bytes())
 
 
 def in_child(action):

@@ -18,7 +18,7 @@ import pytest
 
 from fedconformal.privacy import BudgetExceededError, Ledger, LedgerError
 from fedconformal.privacy._ledger_file import LedgerFile
-from privacy.ledgers import ask, charges, exit_code, in_child, kinds, linux, never, on_disk
+from privacy.ledgers import ask, charges, exit_code, in_child, kinds, linux, never, on_disk, seal_of
 
 
 def append(file, text):
@@ -36,7 +36,8 @@ def answers(ledger):
 def test_the_charge_is_on_disk_before_the_sample_is_drawn(path, tmp_path):
     def sample():
         assert kinds(path) == ["budget", "charge"]
-        shutil.copy(path, tmp_path / "after-power-cut")
+        for file in (path, seal_of(path)):
+            shutil.copy(file, tmp_path / file.name.replace("ledger.db", "after-power-cut"))
         return "text"
 
     assert ask(Ledger(path), sample=sample) == "text"
@@ -44,7 +45,7 @@ def test_the_charge_is_on_disk_before_the_sample_is_drawn(path, tmp_path):
     assert Ledger(tmp_path / "after-power-cut").spent("D") == Fraction(1, 10)
 
 
-def test_commits_wait_for_the_disk_and_leave_one_file(path):
+def test_commits_wait_for_the_disk_and_leave_one_file_and_its_seal(path):
     with closing(LedgerFile(path, 1)) as file:
         file.begin(write=False, seen=None)
         assert file.run("PRAGMA synchronous") == [(3,)]
@@ -52,7 +53,7 @@ def test_commits_wait_for_the_disk_and_leave_one_file(path):
     with closing(sqlite3.connect(path)) as other:
         other.execute("PRAGMA journal_mode = WAL")
     ask(Ledger(path))
-    assert os.listdir(path.parent) == [path.name]
+    assert sorted(os.listdir(path.parent)) == [path.name, seal_of(path).name]
 
 
 def test_a_sample_that_fails_leaves_its_charge_for_the_next_call(path):
@@ -179,6 +180,7 @@ def fresh(base, number):
     """A copy of a ledger in a folder of its own."""
     folder = base.with_name(f"run-{number}")
     folder.mkdir()
+    shutil.copy(seal_of(base), folder)
     return Path(shutil.copy(base, folder))
 
 

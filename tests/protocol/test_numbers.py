@@ -54,7 +54,7 @@ class TestThreshold:
         ranks = tuple(tuple(30 + i for i in range(len(row))) for row in weights)
         message = Ranks(levels=(RankLevel.of(ranks, tuple(map(tuple, weights))),))
         written = {"kind": "ranks", **message.model_dump(mode="json", exclude_defaults=True)}
-        levels = [{"confidence_level": "0.9", "votes": votes}]
+        levels = [{"confidence_level": "0.1", "votes": votes}]
         content["designs"][0].update(sites=sites, message=written, levels=levels)
         return content
 

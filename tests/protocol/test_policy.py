@@ -1,5 +1,7 @@
 """Limits on what a site discloses, regardless of the plan."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -246,3 +248,123 @@ class TestFiles:
 def test_only_a_policy_is_one():
     with pytest.raises(TypeError, match="policy must be a SitePolicy"):
         fc.report(plan_for(), SCORES, site="A", policy={"max_numbers": 3})
+
+
+class TestLifeOfADataSet:
+    """What leaves is added up over all exact answers, not only in each."""
+
+    def ask(self, book, number, policy, numbers=3, dataset="D"):
+        asked = plan_for(numbers=numbers, confidence_level=0.5 + number / 100)
+        return fc.report(asked, SCORES, site="A", ledger=book, dataset=dataset, policy=policy)
+
+    def test_one_in_ten_scores_and_at_least_twenty(self, book):
+        policy = SitePolicy(private_only=False)
+        for number in range(6):
+            self.ask(book, number, policy)
+        before = book.path.read_bytes()
+        words = (
+            r"18 exact numbers of data set 'D' left before and 3 more would leave, and the site's policy "
+            r"allows 20 over its life: max_disclosed = 21 would allow it"
+        )
+        with pytest.raises(fc.PolicyError, match=words):
+            self.ask(book, 6, policy)
+        assert book.path.read_bytes() == before
+        self.ask(book, 0, policy)  # the same answer again is not counted
+        self.ask(book, 7, policy, numbers=2)
+        self.ask(book, 6, SitePolicy(private_only=False, max_disclosed=23))
+        SitePolicy().check_life("E", 1, 1000, 5, 99)
+        with pytest.raises(fc.PolicyError, match="allows 100 over its life"):
+            SitePolicy().check_life("E", 1, 1000, 5, 100)
+
+    def test_no_site_gives_all_its_scores_away(self, book):
+        """Twenty answers of one in twenty scores each were all of them."""
+        policy, sent = SitePolicy(private_only=False), set()
+        scores = np.arange(400.0)
+        for number in range(10):
+            levels = [(40 * number + i) / 401 for i in range(2, 40, 4)]
+            asked = fc.plan(n_sites=1, n_points=400, confidence_level=levels, criterion="marginal")
+            try:
+                answer = fc.report(asked, scores, site="A", ledger=book, dataset="D", policy=policy)
+            except fc.PolicyError:
+                continue
+            sent |= {value for level in answer.payload.levels for value in level.values}
+        assert len(sent) == 40
+
+    def test_exact_counts_of_a_check_are_numbers_too(self, book):
+        reports = [fc.report(plan_for(), SCORES, site=site) for site in "ABCD"]
+        calibration = fc.calibrate(plan_for(), reports)
+        for most in (0, 1):
+            policy = SitePolicy(private_only=False, max_disclosed=most)
+            call = partial(
+                fc.monitoring.answer,
+                calibration,
+                SCORES + 0.5,
+                site="A",
+                ledger=book,
+                dataset="new",
+                policy=policy,
+            )
+            if most:
+                assert call().n == 120
+            else:
+                with pytest.raises(fc.PolicyError, match="max_disclosed = 1 would allow"):
+                    call()
+
+
+class TestKeysAndMessages:
+    OURS, NEXT, OTHER = (fc.SigningKey.new() for _ in range(3))
+
+    def test_a_key_is_replaced_by_the_next_one(self):
+        both = SitePolicy(coordinator=[self.OURS.public_key, self.NEXT.public_key])
+        for key in (self.OURS, self.NEXT):
+            assert fc.report(key.sign(plan_for()), SCORES, site="A", policy=both).n == 120
+        for wrong in (plan_for(), self.OTHER.sign(plan_for())):
+            with pytest.raises(fc.PolicyError, match="not signed by the coordinator"):
+                fc.report(wrong, SCORES, site="A", policy=both)
+
+    def test_a_revoked_key_is_refused_also_where_it_is_listed(self):
+        keys = [self.OURS.public_key, self.NEXT.public_key]
+        policy = SitePolicy(coordinator=keys, revoked=keys[:1])
+        with pytest.raises(fc.PolicyError, match=r"the site's policy has revoked the key ed25519:.*\.\.\."):
+            fc.report(self.OURS.sign(plan_for()), SCORES, site="A", policy=policy)
+        assert fc.report(self.NEXT.sign(plan_for()), SCORES, site="A", policy=policy).n == 120
+
+    def test_a_calibration_for_a_plan_with_a_revoked_key(self):
+        asked = self.OURS.sign(plan_for())
+        calibration = self.NEXT.sign(
+            fc.calibrate(asked, [fc.report(asked, SCORES, site=site) for site in "ABCD"])
+        )
+        keys = (self.OURS.public_key, self.NEXT.public_key)
+        fc.monitoring.answer(calibration, SCORES + 0.5, site="A", policy=SitePolicy(coordinator=keys))
+        policy = SitePolicy(coordinator=keys, revoked=keys[:1])
+        with pytest.raises(fc.PolicyError, match="revoked the key"):
+            fc.monitoring.answer(calibration, SCORES + 0.5, site="A", policy=policy)
+
+    def test_keys_that_leave_nobody_who_may_ask(self):
+        ours = self.OURS.public_key
+        for keys in ({"revoked": [ours]}, {"coordinator": ours, "revoked": [ours]}, {"coordinator": []}):
+            with pytest.raises(ValueError, match="coordinator must have a public key that is not revoked"):
+                SitePolicy(**keys)
+
+    def test_only_the_messages_of_the_policy(self):
+        policy = SitePolicy(messages=["curve"], curves="plain")
+        assert (
+            fc.report(plan_for(curve=fc.Bins.uniform(0, 120, 12)), SCORES, site="A", policy=policy).n == 120
+        )
+        words = r"asks for the message 'ranks', .* messages = \['curve', 'ranks'\] would allow it"
+        with pytest.raises(fc.PolicyError, match=words):
+            fc.report(plan_for(), SCORES, site="A", policy=policy)
+
+    def test_a_report_with_the_seal_of_its_entry(self, book):
+        policy = SitePolicy(private_only=False, report_seal=True)
+        account = {"ledger": book, "dataset": "D", "policy": policy}
+        first = fc.report(plan_for(), SCORES, site="A", **account)
+        second = fc.report(plan_for(confidence_level=0.8), SCORES, site="A", **account)
+        assert [sent.ledger_seal.split(":")[0] for sent in (first, second)] == ["2", "3"]
+        assert fc.report(plan_for(), SCORES, site="A", **account) == first
+        assert book.check(first.ledger_seal) == 3
+        assert fc.Report.from_json(first.to_json()) == first
+        plain = fc.report(plan_for(), SCORES, site="A")
+        assert plain.ledger_seal is None
+        assert "ledger_seal" not in plain.to_json()
+        assert fc.report(plan_for(), SCORES, site="A", policy=policy) == plain

@@ -114,7 +114,7 @@ class TestMoreThanOneNumber:
         plans = [fc.plan(n_sites=5, n_points=500, confidence_level=0.5 + i / 100) for i in range(4)]
         for plan in plans[:3]:
             fc.report(plan, SCORES, site="A", **account)
-        with pytest.raises(ValueError, match="3 exact answers"):
+        with pytest.raises(ValueError, match=r"3 exact answers, .* max_answers = 4 would"):
             fc.report(plans[3], SCORES, site="A", **account)
         assert book.exact_answers("D") == 3
 
@@ -135,19 +135,120 @@ class TestMoreThanOneNumber:
             monitoring.answer(fc.calibrate(plan, reports), SCORES, site="A")
 
 
+class TestAPlanThatBreaksItsOwnPromise:
+    """Ranks and votes that are no calibration are a question in disguise."""
+
+    @staticmethod
+    def edited(plan, **fields):
+        return fc.Plan.from_json(
+            forged(plan, {f"designs.0.{place}": value for place, value in fields.items()})
+        )
+
+    @pytest.mark.parametrize(
+        ("options", "fields"),
+        [
+            ({"n_sites": 10}, {"levels.0.votes": 1}),
+            ({"n_sites": 10}, {"message.levels.0.ranks.0": [250]}),
+            ({"n_sites": 10, "criterion": "conditional"}, {"levels.0.votes": 3}),
+            ({"n_sites": 10, "max_faulty": 2}, {"levels.0.votes": 3}),
+            ({"n_sites": 3, "promise": "each-site"}, {"message.levels.0.ranks.0": [250]}),
+            ({"n_sites": 10**6, "numbers": 5}, {"levels.0.votes": 10**6}),
+            ({"n_sites": 10**6, "numbers": 5, "criterion": "conditional"}, {"levels.0.votes": 10**6}),
+        ],
+    )
+    def test_is_not_answered_whoever_asks(self, options, fields):
+        plan = fc.plan(n_points=500, **options)
+        wrong = self.edited(plan, **fields)
+        assert wrong.designs != plan.designs
+        for call in (
+            lambda: fc.report(wrong, SCORES, site="A", policy=fc.SitePolicy.unlimited()),
+            lambda: fc.calibrate(wrong, []),
+        ):
+            with pytest.raises(ValueError, match=r"do not keep its own promise|too low for the level"):
+                call()
+        fc.report(fc.Plan.from_json(plan.to_json()), SCORES, site="A")
+        made = rounds.CALIBRATE.answer(
+            rounds.pack_plan(wrong), lambda plan: SCORES, lambda plan: Site("A"), log=LOG
+        )
+        assert made == Failure.REPORT
+
+    def test_a_level_that_is_not_reached_asks_for_no_other_rank(self):
+        plan = fc.plan(n_sites=2, n_points=4)
+        assert fc.report(fc.Plan.from_json(plan.to_json()), range(4), site="A").payload.levels[0].ranks == (
+            4,
+        )
+        wrong = self.edited(plan, **{"message.levels.0.ranks.0": [2]})
+        with pytest.raises(ValueError, match="do not keep its own promise"):
+            fc.report(wrong, range(4), site="A")
+
+    def test_a_rule_for_other_ranks_than_those_of_the_level(self):
+        wrong = self.edited(fc.plan(confidence_level=0.9), **{"message.levels.0.rule.share": "0.2"})
+        with pytest.raises(ValueError, match="the share of a site's ranks must be the level"):
+            fc.report(wrong, SCORES, site="A")
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"n_points": {f"{i}": 60 + 7 * i for i in range(40)}, "numbers": 5},
+            {"n_points": {f"{i}": 60 + 7 * i for i in range(20)}, "numbers": 3, "max_faulty": 2},
+            {"n_points": {f"{i}": 60 + 7 * i for i in range(20)}, "criterion": "conditional"},
+            {"n_sites": 9, "n_points": 30, "confidence_level": [0.1, 0.5, 0.7, 0.9], "criterion": "marginal"},
+            {"n_points": [30, 40, 500], "local_ranks": "paper"},
+            {"n_sites": 300_000, "n_points": 60, "numbers": 3},
+            {"n_sites": 300_000, "n_points": 60, "numbers": 3, "criterion": "conditional"},
+        ],
+    )
+    def test_every_plan_of_the_planner_is_answered(self, options):
+        plan = fc.Plan.from_json(fc.plan(**options).to_json())
+        design = plan.designs[0]
+        kind = next(kind for kind in design.kinds if kind.asked)
+        fc.report(plan, np.arange(float(kind.n)), site=kind.names[0] if kind.names else "A")
+
+
+class TestALabelThatThePlanDoesNotHave:
+    """Neither an error code nor an answer tells that there is a case of it."""
+
+    @pytest.mark.parametrize("odd", ["rare", "", None, float("nan"), "a" * 10**4, ("a",)])
+    @pytest.mark.parametrize("private", [False, True])
+    def test_it_is_left_out_over_an_engine(self, book, odd, private):
+        privacy = fc.Privacy(epsilon=0.5, bins=BINS) if private else None
+        groups = {label: {"A": 250, "B": 250} for label in "ab"}
+        plan = fc.plan(groups=groups, privacy=privacy, confidence_level=0.5)
+        labels = ["a", "b"] * 250
+        account = (book, "D") if private else (None, None)
+        site = Site("A", None, *account)
+        sent = []
+        for scores, own in ((SCORES, labels), (np.append(SCORES, 3.0), [*labels, odd])):
+            made = rounds.CALIBRATE.answer(
+                rounds.pack_plan(plan),
+                lambda plan, pair=(scores, own): pair,
+                lambda plan: site,
+                log=LOG,
+            )
+            sent.append(rounds.unpack_report(made))
+        assert sent[0] == sent[1]
+
+    def test_a_site_that_answers_itself_is_told(self):
+        plan = fc.plan(groups={"a": None, "b": None})
+        with pytest.raises(ValueError, match="groups of the plan, got 'rare' in 1 of 500 rows"):
+            fc.report(plan, SCORES, site="A", groups=[*["a", "b"] * 249, "a", "rare"])
+
+
 @st.composite
 def hand_written_plans(draw):
     """A plan that no planner made, for a site A with these many points of each group, and these."""
     n_levels = draw(st.integers(1, 12))
-    levels = [{"confidence_level": ratio_text(Fraction(20 + i, 40))} for i in range(n_levels)]
+    levels = [{"confidence_level": ratio_text(Fraction(1 + i, 2000))} for i in range(n_levels)]
     labels = draw(st.sampled_from([[None], ["a"], ["a", "b"], list("abcdefghijklmno")]))
     sizes = [draw(st.sampled_from([4, 5, 30, 60, 400])) for _ in labels]
     if draw(st.booleans()):
-        one = st.fixed_dictionaries({"share": st.sampled_from(["0.5", "0.9"])})
-        several = {"numbers": st.integers(2, 20), "spacing": st.sampled_from(["1/3", "2"])}
-        rules = one | st.tuples(one, st.fixed_dictionaries(several)).map(lambda pair: pair[0] | pair[1])
+        spaced = {"numbers": st.integers(2, 20), "spacing": st.sampled_from(["1/3", "2"])}
+        rules = st.just({}) | st.fixed_dictionaries(spaced)
+        levels = [{"confidence_level": ratio_text(Fraction(20 + i, 40))} for i in range(n_levels)]
+        shares = [{"share": level["confidence_level"]} for level in levels]
         parts = [
-            {"levels": levels, "message": _ranks([{"rule": draw(rules)} for _ in levels])} for _ in labels
+            {"levels": levels, "message": _ranks([{"rule": share | draw(rules)} for share in shares])}
+            for _ in labels
         ]
     else:
         parts = [_closed(draw, levels, n) for n in sizes]

@@ -72,9 +72,15 @@ def accept_scores(
     say(f"{dataset}: the new scores are accepted, and draw on the same budget")
 
 
-def check_ledger(ledger: Path) -> None:
+def check_ledger(ledger: Path, *, seal: str | None = None) -> None:
     """Check that no entry of a ledger was changed or lost."""
-    say(f"{ledger}: {count(open_ledger(ledger).check(), 'entry', 'entries')}, none changed")
+    say(f"{ledger}: {count(open_ledger(ledger).check(seal), 'entry', 'entries')}, none changed")
+
+
+def reseal_ledger(ledger: Path, *, reason: str) -> None:
+    """Accept that entries of a ledger are lost: every budget counts as spent until it is raised."""
+    entries = Ledger.reseal(ledger, reason=reason).check()
+    say(f"{ledger}: resealed at {count(entries, 'entry', 'entries')}; every budget counts as spent")
 
 
 def show_ledger(ledger: Path, *, json: bool = False) -> None:

@@ -53,6 +53,9 @@ class ReportPart(Part):
     payload: AnyPayload
 
 
+LedgerSeal = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,17}:[0-9a-f]{64}$", max_length=83)]
+
+
 class Report(SignedDocument):
     """One site's answer to a plan: a payload for each group of cases.
 
@@ -74,6 +77,9 @@ class Report(SignedDocument):
     plan: Digest = Field(description="digest of the plan that this answers")
     site: SiteName
     parts: Many[ReportPart] = Field(min_length=1, max_length=limits.MOST_GROUPS, description="one per group")
+    ledger_seal: LedgerSeal | None = Field(
+        default=None, description="number and seal of the entry in the site's ledger"
+    )
 
     def check(self) -> None:
         """Refuse content that does not fit together, whoever wrote it."""

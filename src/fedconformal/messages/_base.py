@@ -113,6 +113,10 @@ class Message(ABC):
         """Return how much work it is to check a design, in numbers that are computed."""
         return 0
 
+    def breaks_promise(self, design: Design, place: int, most_work: int) -> bool:
+        """Return whether a design that passes `check` breaks its promise, as far as limited work can tell."""
+        return False
+
     # -- at the site -----------------------------------------------------------------------------------
 
     def epsilon(self, design: Design) -> Fraction | None:
@@ -318,15 +322,18 @@ def choose_message(request: DesignRequest) -> Message:
 
 
 _CHECKED = "_is_checked"
+_MOST_WORK_OF_A_LEVEL, _MOST_WORK_OF_A_PLAN = 400_000, 1_600_000  # in votes times kinds of sites
 
 
-def check_plan(plan: Plan) -> None:
+def check_plan(plan: Plan, *, is_planned: bool = False) -> None:
     """Refuse a plan that nobody should answer or calibrate, whoever wrote it.
 
     Parameters
     ----------
     plan : Plan
         The plan.
+    is_planned : bool
+        True for a plan that was made just now: its votes are those that planning has found to suffice.
 
     Raises
     ------
@@ -356,6 +363,15 @@ def check_plan(plan: Plan) -> None:
         if not message.can_promise(design.promise):
             raise ValueError(f"promise {design.promise!r} does not go with the message {message.name!r}")
         message.check(design)
+    levels = [
+        (design, place)
+        for design in plan.designs
+        if not (design.is_open or is_planned)
+        for place in range(len(design.levels))
+    ]
+    most_work = min(_MOST_WORK_OF_A_LEVEL, _MOST_WORK_OF_A_PLAN // max(1, len(levels)))
+    if any(of(design.message).breaks_promise(design, place, most_work) for design, place in levels):
+        raise ValueError("the ranks and votes of this plan do not keep its own promise")
     plan.__dict__[_CHECKED] = True
 
 

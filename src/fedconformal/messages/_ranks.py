@@ -79,6 +79,7 @@ class RanksMessage(Message):
             numbers = max([1, *map(len, chosen.ranks)]) if chosen.rule is None else chosen.rule.numbers
             promise.check_goal(goal, is_open=design.is_open, numbers=numbers)
             if design.is_open:
+                _check_share(chosen.rule, goal)
                 continue
             # With sites that are not asked, as some promises are to every site.
             solution = _solution(design, place, merged=False)
@@ -92,7 +93,14 @@ class RanksMessage(Message):
                 followed = tuple(ranks_of_rule(rule, goal.level, kind.n) for kind in design.kinds)
                 if chosen.ranks != followed:
                     raise ValueError("the ranks do not follow from the share")
+            if rule is not None:
+                _check_share(rule, goal)
             promise.check_solution(solution, goal)
+
+    def breaks_promise(self, design: Design, place: int, most_work: int) -> bool:
+        """Return whether the promise is missed by the distribution of the votes."""
+        promise, goal = PROMISES[design.promise](), Goal.from_design(design, place)
+        return promise.breaks_promise(_solution(design, place), goal, most_work)
 
     def ranks_for(self, design: Design, n: int, site: str | None) -> tuple[tuple[int, ...], ...]:
         """Return the ranks that a site of n scores sends, for each level; n + 1 stands for +inf.
@@ -273,6 +281,11 @@ def _solve(promise: Promise, design: Design, place: int, answered: Ballot, goal:
         set(zip(each.sites, each.ranks, each.votes, strict=True)) for each in (merged, planned.ballot.merge())
     )
     return planned if there == asked else promise.solve(planned, merged, goal)
+
+
+def _check_share(rule: RankRule | None, goal: Goal) -> None:
+    if rule is not None and rule.share not in (None, goal.level):
+        raise ValueError("the share of a site's ranks must be the level")
 
 
 def _ranks_by_rule(design: Design, place: int, n: int) -> tuple[int, ...]:

@@ -218,8 +218,8 @@ class PreparedAnswer:
         if self._blank.epsilon is None:
             counts = self._cases.counts
             if self._ledger is not None and self._dataset is not None:
-                most = self._policy.max_answers
-                self._ledger.record_exact(self._dataset, numbers=counts.size, most=most, **self._question)
+                allow = partial(self._policy.check_life, self._dataset, counts.size, self._cases.scores.size)
+                self._ledger.record_exact(self._dataset, numbers=counts.size, allow=allow, **self._question)
         else:
             counts = self._draw_counts()
         return _make_check(self.calibration, self._blank.site, self._blank.epsilon, self._cases, counts)

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache, reduce
+from functools import cache, cached_property, reduce
 from operator import or_
 
 import numpy as np
@@ -15,6 +15,7 @@ from scipy import special
 
 from fedconformal._util import Bools, Floats, Ints
 from fedconformal.documents import LARGEST_N, MOST_SITES, Advice, RankRule, SiteKind, total_sites
+from fedconformal.laws import CoverageLaw
 from fedconformal.laws._sites import integrate
 from fedconformal.laws._votes import honest_counts
 from fedconformal.planning._ballot import (
@@ -289,6 +290,69 @@ def solve_votes(ballot: Ballot, goal: Goal, rule: RankRule | None) -> tuple[int,
         return choice.server_rank, None
     share = None if rule is None else rule.share
     return ballot.total_votes + 1, smallest_federation(ballot.sites, goal, share)
+
+
+_MOST_VOTES = 20_000  # up to which a distribution is computed
+_BELOW = np.array([0.3, 0.6, 0.8, 0.9, 0.95, 0.98, 0.99, 1.0])  # of the level, where a bound is tried
+
+
+def refutes(ballot: Ballot, votes: int, goal: Goal, most_work: int) -> bool:
+    """Return whether the votes of a plan miss the criterion; by a bound if the law is too much work.
+
+    ``most_work`` limits the votes times the kinds of sites times the faulty sites and one.
+    """
+    merged = ballot.merge()
+    is_small = merged.total_votes * len(merged.sites) * (1 + goal.max_faulty) <= most_work
+    kind = _PlannedLaw if is_small and merged.total_votes <= _MOST_VOTES else _Cantelli
+    margin = float(goal.criterion.margin(kind(merged, votes, goal), goal)[0])
+    return margin < -goal.criterion.margin_error(goal)
+
+
+@dataclass(frozen=True)
+class _PlannedLaw:
+    """The distribution of the coverage of a plan, for a criterion."""
+
+    ballot: Ballot
+    votes: int
+    goal: Goal
+
+    @cached_property
+    def _law(self) -> CoverageLaw:
+        return self.ballot.law(self.votes, self.goal.max_faulty)
+
+    @property
+    def moments(self) -> tuple[Floats, Floats]:
+        variance = 0.0 if self.goal.criterion.is_mean else self._law.std() ** 2
+        return np.array([self._law.mean()]), np.array([variance])
+
+    def cdf(self, c: float) -> Floats:
+        return np.array([float(self._law.cdf(c))])
+
+
+class _Cantelli(_PlannedLaw):
+    """Bounds of the distribution in favour of the plan: a mean that is not below, a cdf that is not above.
+
+    With V the votes below a coverage c, P(C > c) = P(V < votes), which is at most
+    Var V / (Var V + (E V - votes + 1)^2) where E V > votes - 1; and E C is at most c + (1 - c) P(C > c).
+    Faulty sites can only make the coverage smaller.
+    """
+
+    @property
+    def moments(self) -> tuple[Floats, Floats]:
+        mean = min(c + (1 - c) * (1 - float(self.cdf(c)[0])) for c in float(self.goal.level) * _BELOW)
+        return np.array([mean]), np.zeros(1)
+
+    def cdf(self, c: float) -> Floats:
+        sizes, ranks, weights = self.ballot.arrays
+        n = sizes[:, None]
+        below = np.where(ranks <= n, special.betainc(ranks, np.maximum(n - ranks, 0) + 1.0, c), 0.0)
+        # A site's numbers rise: it casts the votes of the first ones up to some number.
+        mass = below - np.append(below[:, 1:], np.zeros_like(n), axis=1)
+        casts = np.cumsum(weights, axis=1).astype(float)
+        mean = (mass * casts).sum(axis=1)
+        spread = self.ballot.counts @ np.maximum((mass * casts**2).sum(axis=1) - mean**2, 0.0)
+        excess = self.ballot.counts @ mean - self.votes + 1
+        return np.array([excess**2 / (spread + excess**2) if excess > 0 else 0.0])
 
 
 def tolerates(ballot: Ballot, goal: Goal, n_missing: int) -> bool:

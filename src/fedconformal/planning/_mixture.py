@@ -81,6 +81,9 @@ class Mixture(Promise):
             raise ValueError("a site without a share of the mixture is not asked")
         if solution.is_finite and solution.needed < goal.level * _unit(ballot):
             raise ValueError("the votes needed are too few for a promise to this mixture")
+        rows = zip(ballot.sites, ballot.ranks, strict=True)
+        if not solution.is_finite and any(ranks and ranks[-1] < kind.n for kind, ranks in rows):
+            raise ValueError("where a level is not reached sites send their largest score")
 
     # -- ranks and votes -------------------------------------------------------------------------------
 

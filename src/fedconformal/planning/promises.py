@@ -20,7 +20,7 @@ from fedconformal._util import Registry, rank_of
 from fedconformal.documents import LARGEST_N, Advice, RankRule, total_sites
 from fedconformal.laws import CoverageLaw, EachSiteLaw
 from fedconformal.planning._ballot import Ballot, Guarantee, Sites, Solution
-from fedconformal.planning._choosing import choose_ranks, smallest, solve_votes, tolerates
+from fedconformal.planning._choosing import choose_ranks, refutes, smallest, solve_votes, tolerates
 from fedconformal.planning.criteria import CRITERIA, Criterion, Goal
 
 PROMISES: "Registry[Promise]" = Registry("promise", "fedconformal.promises")
@@ -229,6 +229,10 @@ class Promise(ABC):
         """Refuse ranks and votes that cannot keep this promise, whatever their distribution."""
         return
 
+    def breaks_promise(self, solution: Solution, goal: Goal, most_work: int) -> bool:
+        """Return whether ranks and votes that pass `check_solution` do not keep this promise."""
+        return False
+
     # -- ranks and votes -------------------------------------------------------------------------------
 
     def open_rule(self, goal: Goal, numbers: int, share: Fraction | None, n_sites: int | None) -> RankRule:
@@ -332,6 +336,16 @@ class Population(Promise):
         """Search ranks and votes together."""
         return choose_ranks(sites, goal, numbers, share)
 
+    def breaks_promise(self, solution: Solution, goal: Goal, most_work: int) -> bool:
+        """Return whether the distribution of the coverage does not satisfy the criterion.
+
+        Where no votes do, sites send their largest score alone, or the rank that the rule fixes.
+        """
+        if solution.is_finite:
+            return refutes(solution.ballot, solution.needed, goal, most_work)
+        rows = zip(solution.ballot.sites, solution.ballot.ranks, strict=True)
+        return solution.rule is None and any(ranks not in ((), (kind.n,)) for kind, ranks in rows)
+
     def solve(self, planned: Solution, answered: Ballot, goal: Goal) -> Solution:
         """Return the best valid number of votes for the sites that answered."""
         return Solution(answered, *solve_votes(answered, goal, planned.rule), planned.rule)
@@ -421,6 +435,10 @@ class EachSite(Promise):
             raise ValueError("for a promise to each site every site sends one number, of one vote")
         if solution.needed < solution.ballot.n_sites:
             raise ValueError("for a promise to each site the server keeps the largest report")
+        own = own_goal(goal, solution.ballot.n_sites)
+        for kind, ranks in zip(solution.ballot.sites, solution.ballot.ranks, strict=True):
+            if ranks[0] < goal.criterion.own_rank(kind.n, own):
+                raise ValueError("a site's rank is too low for the level that the plan promises to it")
 
     def choose(self, sites: Sites, goal: Goal, numbers: int, share: Fraction | None) -> Solution:
         """Return every site's own rank, and all votes."""

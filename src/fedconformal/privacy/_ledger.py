@@ -1,9 +1,9 @@
 """A site's privacy account on disk: what each data set may cost, what it has cost, and every answer given.
 
 Pure differential privacy, basic composition: answers to different plans on one data set add their epsilons,
-and the same answer given again costs nothing. Exact answers have no epsilon: they are counted, and their
-number is bounded. `Ledger.answer` makes two transactions in one SQLite file (`_ledger_file`), and the
-argument rests on their order:
+and the same answer given again costs nothing. Exact answers have no epsilon: they and the numbers in them are
+counted over the life of a data set, and a site's policy bounds both. `Ledger.answer` makes two transactions
+in one SQLite file (`_ledger_file`), and the argument rests on their order:
 
 1. *Charge.* Under the write lock: give back a stored answer; or refuse; or write the charge and commit. The
    commit returns once the charge is on disk, so a sample is never drawn on a charge that can be lost.
@@ -16,7 +16,10 @@ without an answer, which is never refunded, and the next call for the same plan 
 one. This is safe because a sample leaves `Ledger.answer` only after it is stored: a lost sample was seen by
 nobody, and exactly one answer is released per charge. The operating system drops the lock of a dead process.
 Not covered: somebody who learns the sample inside the process (or from the time it took) and kills the
-process until they like it; an old copy of the file put back between two runs; disks without working locks.
+process until they like it; disks without working locks. An old copy that is put back between two runs is
+refused by the seal beside the file. `Ledger.reseal` accepts the loss: what the lost entries spent is unknown,
+so every budget counts as spent, a charge without an answer may have been drawn on and is not drawn on again,
+and new data sets and exact answers, which may have been in the lost entries, are refused.
 """
 
 import hashlib
@@ -33,10 +36,9 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._text import count
 from fedconformal._util import fraction, integer, plain_array
 from fedconformal.documents import ratio_text as exact_text
-from fedconformal.privacy._ledger_file import Entry, LedgerError, LedgerFile, warn_of_access
+from fedconformal.privacy._ledger_file import Entry, LedgerError, LedgerFile, seal_path, warn_of_access
 
 
 class BudgetExceededError(LedgerError):
@@ -110,8 +112,9 @@ class _Account:
         self.file, self.dataset, self.refusal = file, dataset, file.refusal
         self.entries = [entry for entry in file.entries if dataset in (None, entry.dataset)]
         self.budgets = [Fraction(str(entry.epsilon)) for entry in self.entries if entry.kind == "budget"]
-        costs = Counter(entry.epsilon for entry in self.entries if entry.kind == "charge")
+        costs = Counter(entry.epsilon for entry in self.entries if entry.kind in ("charge", "lost"))
         self.spent = sum((Fraction(str(cost)) * times for cost, times in costs.items()), Fraction(0))
+        self.lost_until = max((entry.number for entry in file.entries if entry.kind == "lost"), default=0)
 
     @property
     def budget(self) -> Fraction:
@@ -126,8 +129,13 @@ class _Account:
         return {entry.fingerprint for entry in self.entries if entry.kind in ("data", "charge", "answer")}
 
     def find(self, kind: str, asked: _Question) -> Entry | None:
-        """Return the entry of this kind about a question, if there is one."""
-        return next((entry for entry in self.entries if entry.kind == kind and asked.names(entry)), None)
+        """Return the entry of this kind about a question, if there is one.
+
+        The answer to a charge from before entries were lost may be among these, so it is none to draw on.
+        """
+        first = self.lost_until if kind == "charge" else 0
+        same = (entry for entry in self.entries if entry.kind == kind and asked.names(entry))
+        return next((entry for entry in same if entry.number > first), None)
 
     def is_changed(self, fingerprint: str) -> bool:
         """Return whether the name stands for data, and none of its versions are these."""
@@ -140,6 +148,14 @@ class _Account:
             raise self.refusal(
                 f"the data given as {self.dataset!r} are in this ledger under the name {min(others)!r}: use "
                 "that name, as the same data have one account"
+            )
+
+    def check_nothing_lost(self) -> None:
+        """Refuse what the entries that are lost may have held already."""
+        if self.lost_until:
+            raise self.refusal(
+                "entries of this ledger were lost, so it takes no new data sets and no exact answers: start "
+                "another ledger for new data"
             )
 
     def due(self, asked: _Question, cost: Fraction, *, accept: bool) -> Fraction:
@@ -237,12 +253,54 @@ class Ledger:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         except OSError as error:
             raise LedgerError(f"{path}: a ledger cannot be created here ({error.strerror})") from None
+        seal = seal_path(Path(path))
+        if os.path.lexists(seal):
+            os.unlink(path)
+            raise LedgerError(f"{seal}: the seal of a ledger that is gone: put that back, or remove its seal")
         try:
             with closing(LedgerFile(Path(path).absolute(), timeout)) as file:
                 file.initialize(secrets.token_hex(32))
         except BaseException:
             os.unlink(path)  # this call has made it, and half a ledger would be in the way of the next one
+            seal.unlink(missing_ok=True)
             raise
+        return cls(path, timeout=timeout)
+
+    @classmethod
+    def reseal(cls, path: str | os.PathLike[str], *, reason: str, timeout: float = 10.0) -> Self:
+        """Accept that entries of a ledger are lost, as where an older copy was put back.
+
+        What they spent is unknown: every budget counts as spent until it is raised, a charge without an
+        answer is not drawn on, and new data sets and exact answers are refused. Answers that the ledger holds
+        are given again.
+
+        Parameters
+        ----------
+        path : str or path-like
+            A ledger that does not fit its seal, or whose seal is missing.
+        reason : str
+            One line of text, which stays in the log.
+        timeout : float
+            Seconds to wait for another process's lock.
+
+        Returns
+        -------
+        Ledger
+            The ledger, with a new seal.
+
+        Raises
+        ------
+        LedgerError
+            If its seal is right, or the file cannot be used.
+        """
+        _check_lines(reason=reason)
+        with closing(LedgerFile(Path(path).absolute(), timeout)) as file:
+            file.begin(write=True, seen=None, is_lost=True)
+            for name in sorted({entry.dataset for entry in file.entries}) or ["all"]:
+                account = _Account(file, name)
+                rest = account.budget - account.spent if account.budgets else Fraction(0)
+                account.append("lost", epsilon=exact_text(rest), reason=reason)
+            file.commit()
         return cls(path, timeout=timeout)
 
     def set_budget(self, dataset: str, epsilon: float | Fraction) -> None:
@@ -264,6 +322,7 @@ class Ledger:
         budget = _exact_epsilon(epsilon)
         with self._account(dataset, write=True) as account:
             if not account.budgets:
+                account.check_nothing_lost()
                 account.append("budget", epsilon=exact_text(budget), reason="first budget")
             elif budget != account.budget:
                 old = exact_text(account.budget)
@@ -460,11 +519,12 @@ class Ledger:
         site: str,
         numbers: int,
         data_fingerprint: str,
-        most: int,
+        allow: Callable[[int, int], None],
     ) -> None:
-        """Record that exact scores leave, before they do; the data set needs no budget for it.
+        """Record that exact numbers leave, before they do; the data set needs no budget for it.
 
-        The same plan with the same data again is the same answer, and not counted again.
+        The same plan with the same data again is the same answer, and not counted again. Any other counts
+        all its numbers, also those that left before.
 
         Parameters
         ----------
@@ -473,29 +533,27 @@ class Ledger:
         plan_digest, site : str
             What is answered and by whom.
         numbers : int
-            How many scores leave.
+            How many numbers leave.
         data_fingerprint : str
             What `fingerprint` says of the data. Data that are in this ledger under another name are refused.
-        most : int
-            How many different exact answers the data set may give over its life.
+        allow : callable
+            Called under the lock with how many exact answers the data set has given before, and how many
+            numbers in them. Raises what refuses one more; nothing is written then.
 
         Raises
         ------
         LedgerError
-            If it has given that many before; nothing is written then.
+            If the data have another name in this ledger, or entries of it were lost.
         """
         asked = self._question(dataset, plan_digest, site, data_fingerprint)
-        numbers, most = integer("numbers", numbers, low=1), integer("most", most, low=0)
+        numbers = integer("numbers", numbers, low=1)
         with self._account(dataset, write=True) as account:
             account.check_name(asked.fingerprint)
             if account.find("exact", asked):
                 return
-            given = sum(entry.kind == "exact" for entry in account.entries)
-            if given >= most:
-                raise account.refusal(
-                    f"data set {dataset!r} has given {count(given, 'exact answer')} of at most {most}: more "
-                    "need a larger max_answers in the site's policy"
-                )
+            account.check_nothing_lost()
+            given = [entry.numbers or 0 for entry in account.entries if entry.kind == "exact"]
+            allow(len(given), sum(given))
             account.append("exact", **asked._asdict(), numbers=numbers)
 
     def exact_answers(self, dataset: str) -> int:
@@ -532,8 +590,32 @@ class Ledger:
         with self._account(dataset) as account:
             return any(entry.plan == plan_digest for entry in account.entries)
 
-    def check(self) -> int:
+    def seal(self, dataset: str, *, plan_digest: str, site: str) -> str:
+        """Return the number and the seal of the entry that holds an answer, for the report.
+
+        Parameters
+        ----------
+        dataset : str
+            What the data are called.
+        plan_digest, site : str
+            What was answered and by whom.
+
+        Returns
+        -------
+        str
+            As `check` takes it: ``"7:"`` and 64 hexadecimal digits.
+        """
+        asked = [entry for entry in self.entries(dataset) if (entry.plan, entry.site) == (plan_digest, site)]
+        last = [entry for entry in asked if entry.kind in ("answer", "exact")][-1]
+        return f"{last.number}:{last.seal}"
+
+    def check(self, seal: str | None = None) -> int:
         """Check the whole file, every page and every seal, as every other call does too.
+
+        Parameters
+        ----------
+        seal : str, optional
+            What `seal` returned before, as an earlier report has it: this ledger must still hold that entry.
 
         Returns
         -------
@@ -545,7 +627,12 @@ class Ledger:
         LedgerError
             If anything was changed, added or lost.
         """
-        return len(self.entries())
+        entries = self.entries()
+        if seal is not None and seal not in {f"{entry.number}:{entry.seal}" for entry in entries}:
+            raise LedgerError(
+                f"{self.path}: does not hold the entry {seal[:30]}...: an older copy was put back"
+            )
+        return len(entries)
 
     def generator(self, plan_digest: str, site: str) -> np.random.Generator:
         """Return random numbers for randomized scores, the same whenever this question is asked again.
@@ -647,7 +734,7 @@ class Ledger:
         with closing(LedgerFile(self.path, self.timeout)) as file:
             file.begin(write=write, seen=self._seen)
             yield _Account(file, dataset)
-            file.run("COMMIT")
+            file.commit()
         self._seen = file.seals[-1]
 
     def _question(

@@ -5,9 +5,24 @@ hash of the file's key. The head of the file repeats the last seal. Every transa
 checks every page and every seal before it uses any of them, so that an entry that was edited, removed,
 inserted or moved is an error and not a larger budget; so is a lost end of the log. An open `Ledger` also
 remembers the last seal that it has seen, and refuses a file without it: another ledger, or an older copy that
-was put back meanwhile. The hashes have no secret. They do not stop somebody who computes all of them again;
-and between two runs only somebody who wrote down a seal outside the file notices that the end of the log was
-removed and the head adjusted, or that an older copy was put back.
+was put back meanwhile. The hashes have no secret. They do not stop somebody who computes all of them again.
+
+Between two runs a second file, ``NAME.seal``, remembers the number and the seal of the last entry, and a log
+without them is refused: it is an older copy, whose answers would be forgotten and its budget renewed. The
+order of the writes is the argument, in which a crash may come between any two:
+
+1. The entries are committed, and on disk.
+2. The seal is written to a new file, which is synchronised and moved over the old one; then the folder is.
+   This is done under the lock of the ledger, with the last entry that is committed by then, so that the seal
+   never goes back. A call that writes returns only afterwards.
+3. A call reads the seal while it holds the lock for reading, under which nothing is committed. So the seal
+   that it compares with the log is never ahead of it, and behind by one transaction at most.
+
+A crash before 2 leaves a seal that is behind by one transaction, which nobody has seen an answer of: the
+ledger is accepted, and the next call that writes brings the seal up to date before it writes or returns
+anything. A seal that is further behind is of another time than its ledger, as after half a restore, and
+refused; so is a ledger whose seal is missing or damaged. Whoever puts back both files of one time is found
+only by the seal in an earlier report, or by one noted elsewhere.
 
 A committed transaction survives a power cut: with ``synchronous = EXTRA`` and a rollback journal a
 transaction is committed by deleting the journal, and FULL alone does not wait for that deletion, so that a
@@ -19,9 +34,11 @@ is the whole ledger between transactions.
 import hashlib
 import json
 import os
+import re
 import shlex
 import sqlite3
 import stat
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,7 +46,8 @@ from typing import Any, NamedTuple
 from fedconformal._text import warn
 
 _APPLICATION = 0x66634C67  # "fcLg"
-_VERSION = 2
+_VERSION = 3
+_MOST_AT_ONCE = 2  # entries of one transaction, by which a crash may leave the seal behind
 _ENCODE = json.JSONEncoder(default=repr).encode
 
 
@@ -51,8 +69,8 @@ class Entry(NamedTuple):
     time : str
         Time of writing, in UTC.
     kind : str
-        ``"budget"`` (set or raised), ``"data"`` (accepted), ``"charge"``, ``"answer"``, or ``"exact"`` (an
-        answer without noise).
+        ``"budget"`` (set or raised), ``"data"`` (accepted), ``"charge"``, ``"answer"``, ``"exact"`` (an
+        answer without noise), or ``"lost"`` (the rest of a budget, after entries were lost).
     dataset : str
         The data set that it is about.
     plan, site : str or None
@@ -128,6 +146,7 @@ class LedgerFile:
         if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
             # A journal belongs to a name: after a crash a second hard link would open a half-written file.
             raise self.refusal("must be a plain file with one name (a symbolic link to it is fine)")
+        self.seal_path = seal_path(path)
         uri = f"{path.as_uri()}?mode=rw"
         try:
             self._connection = sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None)
@@ -136,6 +155,7 @@ class LedgerFile:
 
     def initialize(self, key: str) -> None:
         """Make an empty file a ledger with this key."""
+        self._note(0, _digest(key))
         self.run("PRAGMA synchronous = EXTRA")
         self.run("BEGIN EXCLUSIVE")
         for statement in _SCHEMA:
@@ -145,10 +165,11 @@ class LedgerFile:
         self.run(f"PRAGMA user_version = {_VERSION}")
         self.run("COMMIT")
 
-    def begin(self, *, write: bool, seen: str | None) -> None:
+    def begin(self, *, write: bool, seen: str | None, is_lost: bool = False) -> None:
         """Begin a transaction and read all entries; refuse what is not a ledger as it was written.
 
-        A log without the seal that was ``seen`` is refused, and a database of others stays untouched.
+        A log without the seal that was ``seen`` or that is in the file beside it is refused, unless
+        ``is_lost`` says that this is known. A database of others stays untouched.
         """
         if self.run("PRAGMA application_id") != [(_APPLICATION,)]:
             raise self.refusal("not a ledger")
@@ -166,9 +187,71 @@ class LedgerFile:
         self._read()
         if seen is not None and seen not in self.seals:
             raise self.refusal("not the ledger that was opened, or an older copy of it")
+        self._check_seal(is_lost=is_lost)
         if write:
             # A write lock is granted even if the file is read-only or was moved; only writing tells.
             self.run("UPDATE head SET writes = writes + 1")
+        if write and not is_lost:
+            self._note(len(self.entries), self.seals[-1])
+
+    def commit(self) -> None:
+        """Commit, and note the last seal in the file beside the ledger if anything was written."""
+        self.run("COMMIT")
+        if len(self.seals) > len(self.entries) + 1:
+            self.run("BEGIN IMMEDIATE")  # others may have written since: no seal is replaced by an older one
+            self._note(*self.run("SELECT (SELECT count(*) FROM entries), seal FROM head")[0])
+            self.run("ROLLBACK")
+
+    def _noted(self) -> str | None:
+        """Return the content of the file beside the ledger; None if there is none."""
+        try:
+            with self.seal_path.open("rb") as file:
+                return file.read(1000).decode("ascii", "replace")
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self.refusal(f"its seal cannot be read ({error.strerror})") from None
+
+    def _check_seal(self, *, is_lost: bool) -> None:
+        """Refuse a ledger that does not belong to the seal beside it; or, if that is known, one that does."""
+        noted, last, problem = self._noted() or "", len(self.entries), None
+        number = int(noted[:18]) if re.fullmatch(r"[0-9]{18} [0-9a-f]{64}\n", noted) else -1
+        if not noted:
+            problem = f"its seal {self.seal_path.name} is missing"
+        elif number > last:
+            problem = f"an older copy: it ends at entry {last}, and its seal is of entry {number}"
+        elif number < last - _MOST_AT_ONCE or noted != _seal_line(number, self.seals[number]):
+            problem = f"its seal {self.seal_path.name} is of another time or ledger, or damaged"
+        if problem and not is_lost:
+            raise self.refusal(
+                f"{problem}; put the latest ledger and seal back, or accept that entries are lost: "
+                "`fedconformal ledger reseal` or Ledger.reseal, which count every budget as spent"
+            )
+        if is_lost and not problem:
+            raise self.refusal("its seal is right: no entries are lost")
+
+    def _note(self, number: int, seal: str) -> None:
+        """Write a seal to the file beside the ledger, whole or not at all, and wait until it is on disk."""
+        line, temporary = _seal_line(number, seal), self.seal_path.with_name(f"{self.seal_path.name}.new")
+        if self._noted() == line:
+            return
+        try:
+            handle = os.open(temporary, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+            with open(handle, "w", encoding="ascii", newline="") as file:
+                file.write(line)
+                file.flush()
+                os.fsync(handle)
+            temporary.replace(self.seal_path)
+            if os.name == "posix":
+                folder = os.open(self.seal_path.parent, os.O_RDONLY)
+                try:
+                    os.fsync(folder)
+                finally:
+                    os.close(folder)
+        except OSError as error:
+            with suppress(OSError):
+                temporary.unlink()
+            raise self.refusal(f"its seal cannot be written ({error.strerror})") from None
 
     def _read(self) -> None:
         """Read the head and every entry, and check every seal."""
@@ -207,6 +290,17 @@ class LedgerFile:
     def refusal(self, reason: str) -> LedgerError:
         """Return an error that names the file."""
         return LedgerError(f"{self.path}: {reason}")
+
+
+def seal_path(path: Path) -> Path:
+    """Return the file beside a ledger that remembers its last entry; links to the ledger share one."""
+    real = path.resolve()
+    return real.with_name(f"{real.name}.seal")
+
+
+def _seal_line(number: int, seal: str) -> str:
+    """Return the content of that file, whose length never changes."""
+    return f"{number:018d} {seal}\n"
 
 
 def warn_of_access(path: Path) -> None:

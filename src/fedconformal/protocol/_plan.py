@@ -227,7 +227,7 @@ def make_plan(*, min_group: int = SitePolicy.min_group, **options: Any) -> Plan:
         result = Plan(designs=tuple(designs), score=rule, group_by=by, classes=named, terms=Terms(**terms))
     if given.keys is not None:
         result = result.model_copy(update={"keys": _read_keys(given.keys, result.site_names or ())})
-    check_plan(result)
+    check_plan(result, is_planned=True)
     return result
 
 

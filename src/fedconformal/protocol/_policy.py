@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from fedconformal import _util
-from fedconformal._text import quoted
+from fedconformal._text import count, quoted
 from fedconformal.documents import Plan, check_public_key, is_signed_by
 from fedconformal.messages import of
 from fedconformal.privacy import exact_text
 
 _USUAL, _MOST_USUAL, _ONE_IN = 10, 100, 20
 """Without a policy: ten numbers in a message, or one in twenty scores if that is more, at most 100."""
+
+_USUAL_OVER_LIFE, _ONE_IN_OVER_LIFE = 20, 10
+"""Without a policy: twenty numbers over the life of a data set, or one in ten scores if that is more."""
 
 
 class PolicyError(ValueError):
@@ -33,6 +36,9 @@ class SitePolicy:
     max_answers : int
         Largest number of exact answers of one data set over its life. They are counted in the ledger; without
         one each message is judged individually.
+    max_disclosed : int, optional
+        Largest number of exact numbers in all these answers together, counted likewise. Left out: 20, or one
+        in ten of the site's scores if that is more.
     private_only : bool, optional
         True: exact answers never leave. False: they may leave even where a ledger is given, which records
         them. Left out: they may leave where no ledger is given, and are an error where one is.
@@ -45,10 +51,15 @@ class SitePolicy:
         Exact counts below this are sent as 0, which can only raise the threshold.
     min_group : int
         Smallest group for which anything is sent: a group of one reveals that one.
-    scores, promises : sequence of str, optional
-        The only scores, and the only promises, that a plan may name. Left out: any.
-    coordinator : str, optional
-        The only public key that a plan or a calibration may be signed with; then it must be signed.
+    scores, promises, messages : sequence of str, optional
+        The only scores, promises and messages (``"ranks"``, ``"cases"``, ``"curve"``, ``"bin"``) that a plan
+        may name. Left out: any.
+    coordinator : str or sequence of str, optional
+        The only public keys that a plan or a calibration may be signed with; then it must be signed.
+    revoked : sequence of str
+        Public keys whose signatures are refused, also where ``coordinator`` has them.
+    report_seal : bool
+        True: reports carry number and seal of the ledger's entry, by which an older copy is found later.
 
     Examples
     --------
@@ -60,6 +71,7 @@ class SitePolicy:
 
     max_numbers: int | None = None
     max_answers: int = 20
+    max_disclosed: int | None = None
     private_only: bool | None = None
     max_epsilon: float | None = None
     curves: str = "private"
@@ -67,13 +79,17 @@ class SitePolicy:
     min_group: int = 5
     scores: tuple[str, ...] | None = None
     promises: tuple[str, ...] | None = None
-    coordinator: str | None = None
+    messages: tuple[str, ...] | None = None
+    coordinator: str | tuple[str, ...] | None = None
+    revoked: tuple[str, ...] = ()
+    report_seal: bool = False
 
     UNLIMITED: ClassVar[int] = 2**53
 
     def __post_init__(self) -> None:
-        if self.max_numbers is not None:
-            _util.integer("max_numbers", self.max_numbers, low=0)
+        for field in ("max_numbers", "max_disclosed"):
+            if getattr(self, field) is not None:
+                _util.integer(field, getattr(self, field), low=0)
         _util.integer("max_answers", self.max_answers, low=0)
         _util.integer("min_group", self.min_group, low=1)
         _util.choice("curves", self.curves, ("private", "plain"))
@@ -82,16 +98,33 @@ class SitePolicy:
             raise TypeError(f"private_only must be true, false or left out, got {self.private_only!r}")
         if self.max_epsilon is not None:
             _util.fraction("max_epsilon", self.max_epsilon, high=1e6, closed=True)
-        for field in ("scores", "promises"):
+        if not isinstance(self.report_seal, bool):
+            raise TypeError(f"report_seal must be true or false, got {self.report_seal!r}")
+        self._check_lists()
+
+    def _check_lists(self) -> None:
+        """Check lists of names and of public keys, which become tuples."""
+        for field in ("scores", "promises", "messages", "coordinator", "revoked"):
             names = getattr(self, field)
             if names is None:
                 continue
+            if field == "coordinator" and isinstance(names, str):
+                names = (names,)
             is_list = isinstance(names, Iterable) and not isinstance(names, str)
             if not is_list or not all(isinstance(name, str) for name in names):
                 raise TypeError(f"{field} must be a list of names, got {names!r}")
             object.__setattr__(self, field, tuple(names))
-        if self.coordinator is not None:
-            check_public_key("coordinator", self.coordinator)
+        for key in self.coordinator or ():
+            check_public_key("coordinator", key)
+        for key in self.revoked:
+            check_public_key("revoked", key)
+        if not self.coordinators and (self.revoked or self.coordinator is not None):
+            raise ValueError("coordinator must have a public key that is not revoked, got none")
+
+    @property
+    def coordinators(self) -> tuple[str, ...]:
+        """Public keys of the coordinators, without those revoked; empty if there are none."""
+        return tuple(key for key in self.coordinator or () if key not in self.revoked)
 
     @classmethod
     def unlimited(cls) -> Self:
@@ -103,7 +136,14 @@ class SitePolicy:
             One that allows every answer.
         """
         most = cls.UNLIMITED
-        return cls(max_numbers=most, max_answers=most, min_group=1, private_only=False, curves="plain")
+        return cls(
+            max_numbers=most,
+            max_answers=most,
+            max_disclosed=most,
+            min_group=1,
+            private_only=False,
+            curves="plain",
+        )
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -185,6 +225,25 @@ class SitePolicy:
                 f"{self.numbers_of(n):,}: max_numbers = {numbers} would allow it"
             )
 
+    def check_life(self, dataset: str, numbers: int, n: int, answers: int, disclosed: int) -> None:
+        """Refuse one exact answer more of a data set of n scores, for what left before or would then."""
+        if answers >= self.max_answers:
+            raise PolicyError(
+                f"data set {dataset!r} has given {count(answers, 'exact answer')}, and the site's policy "
+                f"allows {self.max_answers:,}: max_answers = {answers + 1} would allow it"
+            )
+        most = (
+            max(_USUAL_OVER_LIFE, n // _ONE_IN_OVER_LIFE)
+            if self.max_disclosed is None
+            else self.max_disclosed
+        )
+        if disclosed + numbers > most:
+            raise PolicyError(
+                f"{count(disclosed, 'exact number')} of data set {dataset!r} left before and {numbers:,} "
+                f"more would leave, and the site's policy allows {most:,} over its life: max_disclosed = "
+                f"{disclosed + numbers} would allow it"
+            )
+
     def check_plan(self, plan: Plan, *, has_ledger: bool) -> None:
         """Refuse a plan that this site does not answer, before any score is looked at."""
         is_exact = any(of(design.message).epsilon(design) is None for design in plan.designs)
@@ -209,10 +268,13 @@ class SitePolicy:
         has_ledger : bool
             True if a ledger or a data set was given to charge.
         """
-        if self.coordinator is not None and not is_signed_by(document, self.coordinator):
+        if revoked := {document.signer, plan.signer} & set(self.revoked):
+            raise PolicyError(f"the site's policy has revoked the key {min(revoked)[:16]}...")
+        if self.coordinator is not None and not any(is_signed_by(document, key) for key in self.coordinators):
+            keys = ", ".join(f"{key[:16]}..." for key in self.coordinators[:3])
             raise PolicyError(
                 f"this {document.kind} is not signed by the coordinator whose key the site's policy names, "
-                f"{self.coordinator[:16]}..."
+                f"{keys}"
             )
         if is_exact and self.private_only:
             raise PolicyError(
@@ -226,6 +288,7 @@ class SitePolicy:
         score = None if plan.score is None else plan.score.name
         named = [("scores", "uses the score", score)]
         named += [("promises", "makes the promise", design.promise) for design in plan.designs]
+        named += [("messages", "asks for the message", design.message.kind) for design in plan.designs]
         for field, verb, name in named:
             allowed = getattr(self, field)
             if allowed is not None and name not in allowed:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import count as count_from
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._text import count, quoted
-from fedconformal._util import Scores, flat_scores, private_numbers
+from fedconformal._util import Scores, flat_scores, plain_array, private_numbers
 from fedconformal.documents import (
     Payload,
     Plan,
@@ -22,6 +23,7 @@ from fedconformal.documents import (
     ReportPart,
     SigningKey,
     check_site_name,
+    label_text,
     message_kinds,
     unique_labels,
 )
@@ -29,6 +31,8 @@ from fedconformal.messages import check_plan, of
 from fedconformal.privacy import Ledger, exact_text, fingerprint
 from fedconformal.protocol._plan import Model, model_digest
 from fedconformal.protocol._policy import PolicyError, SitePolicy
+
+_USUAL_POLICY = SitePolicy()
 
 
 def report(
@@ -137,11 +141,13 @@ def prepare(
     ledger: Ledger | None = None,
     dataset: str | None = None,
     accept: str | None = None,
+    leave_out: bool = False,
 ) -> Prepared:
     """Prepare to answer a plan: nothing is selected, drawn, charged or written yet.
 
     Takes the arguments of `report`. The ``sentence`` of what is prepared describes what would leave and what
-    that would cost; its ``report`` makes the report.
+    that would cost; its ``report`` makes the report. With ``leave_out``, and for private plans, cases with a
+    label that the plan does not have are left out: an error would tell whoever asks that there are some.
 
     Examples
     --------
@@ -150,14 +156,15 @@ def prepare(
     >>> fc.protocol.prepare(plan, range(40), site="A").sentence
     'This plan asks for 3 of your 40 scores (the 34th, 36th, 38th smallest), and for their number.'
     """
-    policy = SitePolicy() if policy is None else policy
+    policy = _USUAL_POLICY if policy is None else policy
     for name, value, kind in (("policy", policy, SitePolicy), ("key", key, SigningKey)):
         if value is not None and not isinstance(value, kind):
             raise TypeError(f"{name} must be a {kind.__name__}, got {value!r}")
     admit(plan, policy=policy, has_ledger=ledger is not None or dataset is not None)
     if model is not None:
         _check_model(plan, model)
-    parts = _by_group(plan, (private_numbers if is_private(plan) else flat_scores)(scores), groups, site)
+    values = (private_numbers if is_private(plan) else flat_scores)(scores)
+    parts = _by_group(plan, values, groups, site, leave_out=leave_out or is_private(plan))
     check_site_name(site)
     enough = {
         group: own.size for group, own in parts.items() if group is None or own.size >= policy.min_group
@@ -171,7 +178,19 @@ def prepare(
     held_back = tuple(group for group in parts if group is not None and group not in enough)
     options = {"in_place": in_place, "round_down_to": policy.round_down_to}
     prepared = Prepared(
-        plan, site, policy, numbers, held_back, unreached, parts, options, key, ledger, dataset, accept
+        plan,
+        site,
+        policy,
+        numbers,
+        held_back,
+        unreached,
+        values.size - sum(own.size for own in parts.values()),
+        parts,
+        options,
+        key,
+        ledger,
+        dataset,
+        accept,
     )
     designs = {group: plan.by_group[group] for group in numbers}
     exact = [
@@ -194,7 +213,9 @@ def _check_model(plan: Plan, model: Model) -> None:
         raise ValueError(f"this plan is for another model, {plan.terms.model[:19]}..., than {digest[:19]}...")
 
 
-def _by_group(plan: Plan, scores: Scores, groups: ArrayLike | None, site: str) -> dict[str | None, Scores]:
+def _by_group(
+    plan: Plan, scores: Scores, groups: ArrayLike | None, site: str, *, leave_out: bool
+) -> dict[str | None, Scores]:
     """Return the scores of each group that is there, by label in order."""
     grouping = plan.grouping
     if not grouping.has_labels:
@@ -204,10 +225,11 @@ def _by_group(plan: Plan, scores: Scores, groups: ArrayLike | None, site: str) -
     what = "class" if grouping.by_class else "group"
     if groups is None:
         raise ValueError(f"groups must give the {what} of each score: the plan has {quoted(grouping.labels)}")
-    names, which = unique_labels(groups)
+    names, which = unique_labels(_known_labels(groups, grouping.labels) if leave_out else groups)
     if which.size != scores.size:
         raise ValueError(f"groups must be one label for each of the {scores.size} scores, got {which.size}")
-    if unknown := [name for name in names if name not in grouping.labels]:
+    unknown = [name for name in names if name not in grouping.labels]
+    if unknown and not leave_out:
         count = int(np.isin(which, [names.index(name) for name in unknown]).sum())
         raise ValueError(
             f"groups must be {'classes' if grouping.by_class else 'groups'} of the plan, got "
@@ -215,6 +237,20 @@ def _by_group(plan: Plan, scores: Scores, groups: ArrayLike | None, site: str) -
         )
     by_label = {group: i for i, group in enumerate(grouping.groups_of(names, site)) if group is not None}
     return {group: scores[which == by_label[group]] for group in sorted(by_label)}
+
+
+def _known_labels(groups: ArrayLike, known: Collection[str]) -> list[str]:
+    """Return the labels as text, and whatever is none of the known ones as one that is not known either."""
+    values = plain_array(groups, dtype=None if hasattr(groups, "dtype") else object)
+    if values.ndim != 1:
+        raise ValueError(f"groups must be a flat array, one for each score, got shape {values.shape}")
+    unknown = next(text for text in ("?" * i for i in count_from(1)) if text not in known)
+
+    def text_of(value: object) -> str:
+        is_label = isinstance(value, str | int) and not isinstance(value, bool)
+        return text if is_label and (text := label_text(value)) in known else unknown
+
+    return [text_of(value) for value in values.tolist()]
 
 
 def _count_numbers(
@@ -267,6 +303,8 @@ class Prepared:
         Groups for which nothing is sent, as the site has too few cases of them.
     unreached : tuple of str
         Groups for which nothing is sent, as no epsilon should be spent on an infinite threshold.
+    left_out : int
+        Number of cases with a label that the plan does not have.
     """
 
     plan: Plan
@@ -275,6 +313,7 @@ class Prepared:
     numbers: Mapping[str | None, int]
     held_back: tuple[str, ...]
     unreached: tuple[str, ...]
+    left_out: int
     _parts: Mapping[str | None, Scores]
     _options: Mapping[str, Any]
     _key: SigningKey | None
@@ -317,6 +356,8 @@ class Prepared:
             text += f" Nothing is sent for {quoted(self.held_back)}: you have too few of these cases."
         if self.unreached:
             text += f" Nothing is sent for {quoted(self.unreached)}: the threshold would be infinite."
+        if self.left_out:
+            text += f" {count(self.left_out, 'case')} left out: the plan has no such label."
         return text
 
     def report(self) -> Report:
@@ -339,14 +380,19 @@ class Prepared:
             if has_ledger:
                 ledger, dataset = self._account
                 known = {name: self._question[name] for name in ("plan_digest", "site", "data_fingerprint")}
-                numbers, most = sum(self.numbers.values()), self.policy.max_answers
-                ledger.record_exact(dataset, numbers=numbers, most=most, **known)
+                numbers, n = sum(self.numbers.values()), sum(own.size for own in self._parts.values())
+                allow = partial(self.policy.check_life, dataset, numbers, n)
+                ledger.record_exact(dataset, numbers=numbers, allow=allow, **known)
             payloads = {group: draw() for group, draw in draws.items()}
         parts = [
             ReportPart(group=group, n=self._parts[group].size, payload=payload)
             for group, payload in payloads.items()
         ]
-        answer = Report(plan=self.plan.digest, site=self.site, parts=tuple(parts))
+        seal = None
+        if self.policy.report_seal and has_ledger:
+            ledger, dataset = self._account
+            seal = ledger.seal(dataset, plan_digest=self.plan.digest, site=self.site)
+        answer = Report(plan=self.plan.digest, site=self.site, parts=tuple(parts), ledger_seal=seal)
         return answer if self._key is None else self._key.sign(answer)
 
     def _draw(self, draws: Mapping[str | None, Callable[[], Payload]]) -> dict[str | None, Payload]:

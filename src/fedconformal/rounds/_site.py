@@ -382,6 +382,7 @@ class ReportRequest:
             dataset=who.dataset,
             model=model if named else None,
             accept=None if named or model is None else f"scores under the model {model}",
+            leave_out=True,
         )
         return prepared.sentence, prepared.report
 
