@@ -72,6 +72,7 @@ _PLANS: tuple[dict[str, Any], ...] = (
     {"confidence_level": [0.5 + 0.02 * step for step in range(20)]},
 )
 """Options of plans; the last two ask for more than a default policy allows."""
+_PRIVATE = tuple(place for place, options in enumerate(_PLANS) if "privacy" in options)
 
 
 @lru_cache(maxsize=512)
@@ -98,6 +99,7 @@ class Hospital:
     folder: Path
     policy: fc.SitePolicy
     budget: Fraction | None
+    is_restored: bool = False
     released: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     @property
@@ -150,6 +152,9 @@ class World:
         chance = self.random.random
         self.drop, self.repeat, self.corrupt = 0.3 * chance(), 0.3 * chance(), 0.3 * chance()
         self.die, self.fail = 0.4 * chance(), 0.3 * chance()
+        self.restore = 0.5 if chance() < 0.2 else 0.0
+        if self.restore:  # with private plans that are asked again, a restored ledger would matter
+            self.repeat = 0.9
         sizes = self.random.choice(FEDERATIONS)
         self.hospitals = [self._make_hospital(name, n) for name, n in sizes.items()]
         self.rounds = [self._make_round(number) for number in range(self.random.randint(1, 3))]
@@ -177,9 +182,8 @@ class World:
     def _make_round(self, number: int) -> Round:
         sizes = tuple((hospital.name, hospital.scores.size) for hospital in self.hospitals)
         is_open = self.random.random() < 0.1
-        plan = make_plan(
-            self.random.randrange(len(_PLANS)), sizes, is_open=is_open, round_id=f"round-{number}"
-        )
+        places = _PRIVATE if self.restore else range(len(_PLANS))
+        plan = make_plan(self.random.choice(places), sizes, is_open=is_open, round_id=f"round-{number}")
         if self.random.random() < 0.3:
             terms = plan.terms.model_copy(update={"expires": self.time_text(self.random.uniform(5, 60))})
             plan = plan.model_copy(update={"terms": terms})
@@ -293,6 +297,8 @@ class World:
         hospital = self.hospitals[node]
         question = rounds.CHECK if is_check else rounds.CALIBRATE
         scores, dataset = (hospital.new_scores, "new cases") if is_check else (hospital.scores, "cases")
+        if self.random.random() < self.restore:
+            self.restore_backup(hospital)
         with self.mishap():
             answer = question.answer(
                 message, lambda _: scores.copy(), lambda _: hospital.site(dataset), log=LOG
@@ -304,7 +310,15 @@ class World:
         self.send(answer, lambda reply: self.receive(each, node, reply, is_check=is_check))
 
     def restore_backup(self, hospital: Hospital) -> None:
-        """Copy the ledger away, or put an earlier copy back."""
+        """Copy the ledger away, or put an earlier copy back in its place."""
+        backup = hospital.folder / "backup"
+        if hospital.budget is None:
+            return
+        if not backup.exists():
+            shutil.copy(hospital.ledger, backup)
+        else:
+            shutil.copy(backup, hospital.ledger)
+            hospital.is_restored = True
 
     # -- the network ---------------------------------------------------------------------------------------
 
@@ -408,10 +422,16 @@ def check_site(world: World, hospital: Hospital) -> None:
     if hospital.budget is None:
         assert not any(spent.values()), f"{hospital.name} gave a private answer without a ledger"
         return
+    over_life = max(20, hospital.scores.size // 10)
+    assert len(numbers) <= over_life, f"{hospital.name} gave {len(numbers)} numbers, {over_life} are allowed"
+    budgets = {"cases": hospital.budget, "new cases": Fraction(1)}
+    for dataset, cost in spent.items():
+        assert cost <= budgets[dataset], f"{hospital.name}: {cost} left of {budgets[dataset]}"
+    if hospital.is_restored:  # an older copy may be refused by now
+        return
     ledger = fc.Ledger(hospital.ledger)
     for dataset, cost in spent.items():
-        charged = ledger.spent(dataset)
-        assert cost <= charged <= ledger.budget(dataset), f"{hospital.name}: {cost} left for {charged}"
+        assert cost <= ledger.spent(dataset) <= budgets[dataset], f"{hospital.name}: {cost} was not charged"
 
 
 def check_round(world: World, each: Round) -> None:
