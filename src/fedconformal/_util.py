@@ -1,7 +1,9 @@
-"""Array aliases, validated arguments and registries."""
+"""Array aliases, validated arguments, regular files and registries."""
 
 import math
+import os
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from importlib.metadata import entry_points
@@ -235,6 +237,38 @@ def flat_scores(scores: ArrayLike) -> Scores:
                 rows = f"{int(wrong.sum())} of {values.size} rows"
                 raise ValueError(f"scores contain {name} in {rows} (first: row {first})")
     return values
+
+
+# -- files -------------------------------------------------------------------------------------------------
+
+
+def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
+    """Read a regular file; a pipe or a device could keep its reader waiting for ever.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+    most : int
+        How many bytes at the most.
+
+    Returns
+    -------
+    bytes
+
+    Raises
+    ------
+    ValueError
+        With the name of the file and the reason in one line.
+    """
+    try:
+        number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with open(number, "rb") as file:
+            if not stat.S_ISREG(os.fstat(number).st_mode):
+                raise ValueError(f"{path}: is not a regular file")
+            return file.read(most)
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror or error}") from None
 
 
 # -- registries ------------------------------------------------------------------------------------------

@@ -55,10 +55,17 @@ def _gridded(n_levels, n_edges, **fields):
     return _design({**message, "offsets": offsets}, levels, sites=[{"count": 5, "n": 40}], **fields)
 
 
-def _answered(count, n_groups=1):
+def _mixed(shares):
+    """A design of a mixture of sites with these shares."""
+    sites = [{"count": 1, "n": 20 + i, "names": [f"{i}"], "share": share} for i, share in enumerate(shares)]
+    message = {"kind": "ranks", "levels": [{"ranks": [[1]] * len(shares)}]}
+    return {**_design(message, [_level(votes=1)], sites=sites), "promise": "mixture"}
+
+
+def _answered(count, n_groups=1, name="s"):
     groups = [{}] if n_groups == 1 else [{"group": f"{i:04}"} for i in range(n_groups)]
     plan = {"format": "fedconformal/plan", "version": 1, "designs": [_open(**group) for group in groups]}
-    names = [f"s{i:06}" for i in range(count)]
+    names = [f"{name}{i:06}" for i in range(count)]
     sites = [{"count": 1, "n": 1 + i, "names": [name]} for i, name in enumerate(names)]
     message = {"kind": "ranks", "levels": [{"ranks": [[1]] * count, "rule": {"share": "0.5"}}]}
     found = _design(message, [_level(votes=1)], sites=sites)
@@ -76,14 +83,14 @@ def files():
     numbers = list(range(1, 21))
     sent = {"kind": "ranks", "levels": [{"ranks": numbers, "values": [0.5] * 20}]}
     counts = {"kind": "curve", "counts": [-(2**62)] * 10_001}
-    names = [f"site {i}" for i in range(45_000)]
-    keys = [{"site": name, "public_key": f"ed25519:{i + 99:064x}"} for i, name in enumerate(names)]
+    names = [f"site {i}" for i in range(100_000)]
+    keys = [{"site": name, "public_key": f"ed25519:{i + 2**200:064x}"} for i, name in enumerate(names)]
     report = {"plan": ZERO, "site": "A"}
     return {
         # As large as they may be, and in order
-        "plan-kinds-read": _document("plan", designs=[_closed(1, 27_000)]),
-        "plan-levels-read": _document("plan", designs=[_closed(100, 700)]),
-        "plan-numbers-read": _document("plan", designs=[_closed(25, 200, numbers, numbers)]),
+        "plan-kinds-read": _document("plan", designs=[_closed(1, 60_000)]),
+        "plan-levels-read": _document("plan", designs=[_closed(100, 3_500)]),
+        "plan-numbers-read": _document("plan", designs=[_closed(25, 500, numbers, numbers)]),
         "plan-names-read": _document("plan", designs=[_open(names=names)]),
         "plan-groups-read": _document("plan", designs=[_open(2, group=f"{g:04}") for g in range(1000)]),
         "plan-private-read": _document("plan", designs=[_gridded(10, 10_000)]),
@@ -91,16 +98,32 @@ def files():
             "report", **report, parts=[{"group": f"{g:04}", "n": 30, "payload": sent} for g in range(1000)]
         ),
         "report-counts-read": _document("report", **report, parts=[{"n": 30, "payload": counts}]),
-        "calibration-many-read": _answered(15_000),
-        "calibration-groups-read": _answered(20, n_groups=1000),
+        "calibration-many-read": _answered(100_000),
+        "calibration-groups-read": _answered(140, n_groups=1000),
+        "plan-keys-read": _document("plan", designs=[_open(names=names)], keys=keys),
+        "plan-decimals-read": _document("plan", designs=[_mixed([f"0.{i:0319}1" for i in range(50_000)])]),
+        "plan-wide-read": _document(
+            "plan", designs=[_open(names=["\u0434" * 30 + str(i) for i in range(100_000)])]
+        ),
+        "calibration-astral-read": _answered(100_000, name="\U0001f3e5" * 3),
         # Too large
-        "plan-keys-refused": _document("plan", designs=[_open(names=names)], keys=keys),
-        "plan-commas-refused": b"[" + b"0," * 10**6 + b"0]",
+        "plan-phrases-refused": _document(
+            "plan", designs=[_open(names=[f"{i}" + "\ufdfa" * 190 for i in range(20_000)])]
+        ),
+        "plan-units-refused": _document(
+            "plan", designs=[_open(names=[f"{i}" + "\u33af" * 190 for i in range(20_000)])]
+        ),
+        "plan-fractions-refused": _document(
+            "plan", designs=[_mixed([f"1/{10**39 + i}" for i in range(50_000)])]
+        ),
+        "plan-deep-refused": b'{"format": ' + b"[" * 900 + b"]" * 900 + b', "version": 1}',
+        "plan-deeper-refused": b'{"digest": ' + b"[" * 900 + b"]" * 900 + _document("plan", designs=[])[1:],
+        "plan-commas-refused": b"[" + b"0," * 750_000 + b"0]",
         "plan-brackets-refused": b"[" * 200_000,
         "plan-objects-refused": b'{"a":' * 60_000,
         "plan-fields-refused": _document("plan", designs=[], **{f"x{i}": 0 for i in range(100_000)}),
-        "plan-digits-refused": b'{"names":[' + b",".join([b"9" * 4300] * 3800) + b"]}",
-        "plan-word-refused": b'{"names":"' + b"x" * (16 * 2**20 - 20) + b'"}',
+        "plan-digits-refused": b'{"names":[' + b",".join([b"9" * 4300] * 5700) + b"]}",
+        "plan-word-refused": b'{"names":"' + b"x" * (24 * 2**20 - 20) + b'"}',
         "plan-cells-refused": _document("plan", designs=[_gridded(11, 10_000)]),
         "plan-wrong-refused": _document("plan", designs=[0] * 200_000),
         "plan-wrong-sites-refused": _document("plan", designs=[_open(sites=[{}] * 100_000)]),
@@ -133,7 +156,8 @@ def _read(path):
         "check": fc.documents.Check,
     }
     try:
-        readers[path.stem.split("-")[0]].read(path)
+        document = readers[path.stem.split("-")[0]].read(path)
+        assert len(repr(document)) < 10_000
         return "read"
     except fc.DocumentError:
         return "refused"

@@ -2,18 +2,20 @@
 
 import hashlib
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from os.path import realpath
 from pathlib import Path
 from typing import TypeVar
 
 import typer
 
 from fedconformal import rounds
-from fedconformal._files import STANDARD, check_free, standard_input, warn_if_shared, write_text
+from fedconformal._files import STANDARD, check_free, standard_input, write_text
 from fedconformal.cli._show import say
 from fedconformal.documents import Calibration, Document, DocumentError, Plan, Refusal, Report, SigningKey
 from fedconformal.privacy import Ledger
 from fedconformal.protocol import SitePolicy
+from fedconformal.rounds._site import read_key as _read_key
 
 
 def check_output(output: Path | None, *, force: bool) -> None:
@@ -86,7 +88,7 @@ def read_policy(path: Path | None) -> SitePolicy:
         return SitePolicy()
     if path != STANDARD:
         return SitePolicy.read(path)
-    return SitePolicy.from_toml(standard_input(), name="standard input")
+    return SitePolicy.from_toml(standard_input(SitePolicy.LONGEST + 1), name="standard input")
 
 
 def model_of(path: Path | None) -> Path | str | None:
@@ -103,34 +105,33 @@ def open_ledger(path: Path) -> Ledger:
 
 def read_key(path: Path) -> SigningKey:
     """Read a private key from its file."""
-    try:
-        key = SigningKey.from_pem(standard_input() if path == STANDARD else path.read_bytes())
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
     if path != STANDARD:
-        warn_if_shared(path)
-    return key
+        return _read_key(path)
+    return SigningKey.from_pem(standard_input(SigningKey.LONGEST + 1))
 
 
-def expand(files: Iterable[Path]) -> list[Path]:
+def expand(files: Iterable[Path]) -> Iterator[Path]:
     """Replace directories by the .json files in them."""
-    paths: list[Path] = []
+    last = None
     for path in files:
-        paths += sorted(path.glob("*.json")) if path.is_dir() else [path]
-    if not paths:
+        for last in rounds.list_json(path) if path.is_dir() else [path]:
+            yield last
+    if last is None:
         raise ValueError("no .json files there")
-    return paths
 
 
 def read_reports(files: Sequence[Path], plan_file: Path | None = None) -> tuple[list[Report], list[Refusal]]:
     """Read reports, but not the plan that is in the same directory; a refusal for every file that is none."""
 
     def is_plan(path: Path) -> bool:
-        return path.name == rounds.PLAN_FILE if plan_file is None else path.resolve() == plan_file.resolve()
+        if plan_file is None:
+            return path.name == rounds.PLAN_FILE
+        return (path.name == plan_file.name or path.is_symlink()) and realpath(path) == realpath(plan_file)
 
-    paths = [path for path in expand(files) if path in files or not is_plan(path)]
-    reports, unreadable = rounds.read_reports([path for path in paths if path != STANDARD])
-    if STANDARD in paths:
+    given = set(files)
+    paths = (path for path in expand(files) if path in given or not is_plan(path))
+    reports, unreadable = rounds.read_reports(path for path in paths if path != STANDARD)
+    if STANDARD in given:
         try:
             reports.append(read(Report, STANDARD))
         except DocumentError as error:

@@ -4,11 +4,13 @@ A reader looks at the bytes first: their number, and the items they can hold. So
 a second and some hundred megabytes at most.
 """
 
+import gc
 import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,11 +20,25 @@ from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, Valid
 
 from fedconformal._extras import call_higher
 from fedconformal._text import one_line
+from fedconformal._util import read_regular
 from fedconformal.documents._fields import MOST_FIELDS
 
 _NOT_OURS = frozenset(name for name in dir(BaseModel) if not name.startswith("_"))
 _DOCUMENT = re.compile(r"fedconformal/(plan|report|calibration|check)")
+_ASTRAL = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4", b"\\ud", b"\\uD")  # begin characters beyond U+FFFF
 _TABLES = (b"PAR1", b"PK\x03\x04", b"\x93NUMPY")  # how Parquet, Excel and .npy begin
+
+
+@contextmanager
+def paused_collector() -> Iterator[None]:
+    """Pause the collector of cycles, which large documents without any would keep busy half of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class DocumentError(ValueError):
@@ -76,13 +92,17 @@ class SizeLimit:
         """
         if len(text) > self.largest:
             return f"larger than {self._text(self.largest)}"
-        raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+        raw = _to_bytes(text)
         listing = any(f'"{field}"'.encode() in raw for field in self.listing)
         size = self.largest if listing else self.size
+        if len(raw) > self.size and any(
+            start in raw for start in _ASTRAL
+        ):  # which make a text take four bytes a character
+            size = max(self.size, size // 2)
         if len(raw) > size:
             without = "" if listing or not self.listing else " or ".join(map(repr, self.listing))
             return f"larger than {self._text(size)}" + (f", without {without} in it" if without else "")
-        if sum(raw.count(mark) for mark in (b",", b":", b"[", b"{")) > self.items:
+        if count_items(raw) > self.items:
             return f"more than {self.items:,} items in it"
         return None
 
@@ -165,16 +185,26 @@ class Document(Part):
         Parameters
         ----------
         indent : int or None
-            Spaces by which nested content is indented; None for one line.
+            Spaces by which nested content is indented; None for one line, as large documents always are.
 
         Returns
         -------
         str
             The text that ``from_json`` reads.
+
+        Raises
+        ------
+        DocumentError
+            If it would be larger than what ``from_json`` reads.
         """
-        return json.dumps(
-            {**self.content(), "digest": self.digest}, indent=indent, ensure_ascii=False, allow_nan=False
-        )
+        whole = {**self.content(), "digest": self.digest}
+        text = json.dumps(whole, ensure_ascii=False, allow_nan=False)
+        if (too_large := self.limit.problem(text + "\n")) is not None:
+            raise DocumentError(f"this {self.kind} cannot be written: {too_large}")
+        if indent is None or len(text) > self.limit.size:
+            return text
+        indented = json.dumps(whole, indent=indent, ensure_ascii=False, allow_nan=False)
+        return text if self.limit.problem(indented + "\n") else indented
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
@@ -195,11 +225,19 @@ class Document(Part):
         DocumentError
             With the reason in one line.
         """
+        with paused_collector():
+            return cls._from_json(text)
+
+    @classmethod
+    def _from_json(cls, text: str | bytes) -> Self:
         fields = _load(cls.kind, text, cls.limit)
         digest = fields.pop("digest", None)
         cls.check_format(fields)
         try:
-            document = cls.model_validate_json(_canonical(fields))
+            parsed = _canonical(fields)
+            del fields  # for whatever follows there is one copy of the content at a time
+            document = cls.model_validate_json(parsed)
+            del parsed
         except ValidationError as error:
             raise DocumentError(f"not a {cls.kind}: {first_problem(error)}") from None
         except (ValueError, RecursionError) as error:  # of fields that nobody has checked yet
@@ -241,10 +279,12 @@ class Document(Part):
             given = fields.get(name)
             if name not in fields:
                 raise DocumentError(f"not a {cls.kind}: {name}: is missing")
-            if name == "format" and (other := _DOCUMENT.fullmatch(str(given))) and other[1] != cls.kind:
+            other = _DOCUMENT.fullmatch(given) if isinstance(given, str) else None
+            if name == "format" and other is not None and other[1] != cls.kind:
                 raise DocumentError(f"this is a {other[1]}, not a {cls.kind}")
             if type(given) is not type(value) or given != value:
-                raise DocumentError(f"not a {cls.kind}: {name}: must be {value!r}, got {_short(repr(given))}")
+                shown = repr(given) if isinstance(given, str | int | float) else type(given).__name__
+                raise DocumentError(f"not a {cls.kind}: {name}: must be {value!r}, got {_short(shown)}")
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -266,20 +306,29 @@ class Document(Part):
             With the name of the file and the reason in one line.
         """
         try:
-            with Path(path).open("rb") as file:
-                content = file.read(cls.limit.largest + 1)
-        except OSError as error:
-            raise DocumentError(f"{path}: {error.strerror or error}") from None
+            content = read_regular(path, cls.limit.largest + 1)
+        except ValueError as error:
+            raise DocumentError(str(error)) from None
         try:
             return cls.from_json(content)
         except DocumentError as error:
             raise DocumentError(f"{path}: {error}") from None
 
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def count_items(raw: bytes) -> int:
+    """Return a bound on the number of values, lists, objects and fields of a text."""
+    return sum(raw.count(mark) for mark in (b",", b":", b"[", b"{"))
+
+
 def _canonical(content: Any) -> bytes:
-    return json.dumps(
-        content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    ).encode()
+    return _CANONICAL.encode(content).encode()
+
+
+def _to_bytes(text: str | bytes) -> bytes:
+    return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
 
 
 def _load(kind: str, text: str | bytes, limit: SizeLimit) -> dict[str, Any]:
@@ -287,12 +336,7 @@ def _load(kind: str, text: str | bytes, limit: SizeLimit) -> dict[str, Any]:
     if (too_large := limit.problem(text)) is not None:
         raise DocumentError(f"not a {kind}: {too_large}")
     try:
-        content = json.loads(
-            text.decode("utf-8") if isinstance(text, bytes) else text,
-            parse_constant=_no_constant,
-            parse_float=_finite,
-            object_pairs_hook=_no_duplicates,
-        )
+        content = _STRICT.decode(text.decode("utf-8") if isinstance(text, bytes) else text)
     except (ValueError, RecursionError) as error:
         if _looks_like_a_table(text):
             raise DocumentError(f"this is a table, not a {kind}, which is JSON") from None
@@ -304,7 +348,7 @@ def _load(kind: str, text: str | bytes, limit: SizeLimit) -> dict[str, Any]:
 
 def _looks_like_a_table(text: str | bytes) -> bool:
     """Return whether this is a CSV file, a spreadsheet or another table instead of a document."""
-    start = text[:2000] if isinstance(text, bytes) else text[:2000].encode()
+    start = _to_bytes(text[:2000])
     if start.startswith(_TABLES):
         return True
     lines = [line for line in start.replace(b"\x00", b"").decode("latin-1").splitlines() if line.strip()]
@@ -315,7 +359,7 @@ def _looks_like_a_table(text: str | bytes) -> bool:
 
 
 def _problem(error: Exception) -> str:
-    return "nested too deeply" if isinstance(error, RecursionError) else _short(str(error).splitlines()[0])
+    return "nested too deeply" if isinstance(error, RecursionError) else _short(str(error))
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -336,6 +380,9 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(fields) != len(pairs):
         raise ValueError("a field occurs twice")
     return fields
+
+
+_STRICT = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_no_duplicates)
 
 
 def first_problem(error: ValidationError) -> str:

@@ -17,7 +17,7 @@ from fedconformal._extras import call_higher
 from fedconformal._text import count
 from fedconformal._util import Floats
 from fedconformal.documents import _fields as limits
-from fedconformal.documents._base import Part, SizeLimit
+from fedconformal.documents._base import Part, SizeLimit, count_items
 from fedconformal.documents._design import Design
 from fedconformal.documents._fields import (
     Digest,
@@ -30,6 +30,7 @@ from fedconformal.documents._fields import (
     unique_labels,
     warn_of_unknown,
 )
+from fedconformal.documents._messages import Ranks
 from fedconformal.documents._plan import Plan
 from fedconformal.documents._report import signed_text
 from fedconformal.documents._signing import AuthoredDocument, Signature, is_signature
@@ -85,6 +86,7 @@ class CalibrationPart(Part):
             if (level.votes is None or level.advice is not None) and threshold != math.inf:
                 raise ValueError("the threshold must be Infinity where the level is not reached")
         if design.sites:
+            design.check_shares()
             design.message.check(design)
 
     def _check_sites(self, planned: Design) -> None:
@@ -227,7 +229,7 @@ class Calibration(CalibrationAttributes, AuthoredDocument):
     True
     """
 
-    limit: ClassVar[SizeLimit] = SizeLimit(4 * 2**20, 500_000, ("site",), 32 * 2**20)
+    limit: ClassVar[SizeLimit] = SizeLimit(4 * 2**20, 1_750_000, ("site",), 44 * 2**20)
 
     format: Literal["fedconformal/calibration"] = "fedconformal/calibration"
     version: Literal[1] = 1
@@ -423,3 +425,58 @@ class Calibration(CalibrationAttributes, AuthoredDocument):
         """
         options = {"classes": classes, "groups": groups, "site": site, "score": score, "u": u}
         return call_higher("protocol.predict_set", self, probabilities, as_labels=as_labels, **options)
+
+
+# -- room for the calibration, known when the plan is made --------------------------------------------------
+
+_NAME, _REPORT, _SIGNATURE, _KIND, _REFUSAL = 64, 96, 153, 60, 70
+"""Bytes of a name that is not known yet, and of parts of a calibration without their names."""
+
+
+def check_room(plan: Plan) -> None:
+    """Refuse a plan whose calibration nobody could read, before any site is asked.
+
+    A calibration names the sites that answered, in every group, with the digests of their reports. Names
+    that only the reports will bring are taken as 64 bytes; more than `MOST_NAMED` sites without names are
+    left to the calibration, as hardly all of them will answer.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan.
+
+    Raises
+    ------
+    ValueError
+        In one line.
+    """
+    sizes = [design.n_asked or 0 for design in plan.designs]
+    if plan.site_names is None and max(sizes) > limits.MOST_NAMED:
+        return
+    written = plan.to_json(indent=None).encode()
+    known = [len(name.encode()) + 2 for name in plan.site_names or ()]
+    name = _NAME if not known else sum(known) // len(known) + 1
+    n_reports, signed = len(known) or max(sizes), plan.keys is not None
+    items = count_items(written) + n_reports * (5 + 2 * signed) + 6 * limits.MOST_REFUSALS
+    size = len(written) + n_reports * (_REPORT + name + _SIGNATURE * signed)
+    size += limits.MOST_REFUSALS * (_REFUSAL + 8 * limits.LONGEST_REASON)
+    for design, n in zip(plan.designs, sizes, strict=True):
+        answered = design.model_copy(update={"names": None})
+        own, ranks = answered.model_dump_json(exclude_defaults=True).encode(), 0
+        if isinstance(design.message, Ranks):
+            levels = design.message.levels
+            ranks = sum(1 + len(each) for level in levels for each in level.ranks)  # votes, perhaps
+            ranks += n * sum(1 + level.rule.numbers for level in levels if level.rule and design.is_open)
+        items += count_items(own) + ranks + n * (8 * design.is_open + 6 * plan.is_grouped)
+        unnamed = design.is_open or design.site_names is None
+        items += n * unnamed * (not design.is_open)
+        size += len(own) + 12 * ranks + n * (_KIND * design.is_open + name * unnamed)
+        size += n * (_REFUSAL + name) * plan.is_grouped
+    limit = Calibration.limit
+    if items > limit.items or size > limit.largest:
+        asked = f"{sum(sizes):,} answers" + (" of sites in groups" if plan.is_grouped else "")
+        raise ValueError(
+            f"the calibration of {asked} would have {items:,} items in {size / 2**20:.0f} MB, and at most "
+            f"{limit.items:,} items in {limit.largest // 2**20} MB can be read: use fewer sites, groups, "
+            "levels or numbers, equal sizes, or shorter names"
+        )

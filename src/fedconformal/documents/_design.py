@@ -1,5 +1,6 @@
 """The Design: who is asked for one group of cases, what they send, and how the server decides."""
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
@@ -270,6 +271,16 @@ class Design(Part):
             self._check_sites()
         self.message.check(self)
 
+    def check_shares(self) -> None:
+        """Refuse shares whose sum would take too many digits."""
+        common = 1
+        for kind in self.kinds:
+            common = common if kind.share is None else math.lcm(common, kind.share.denominator)
+            if common >= 10**limits.MOST_DIGITS:
+                raise ValueError(
+                    f"the common denominator of all shares has more than {limits.MOST_DIGITS} digits"
+                )
+
     def _check_sites(self) -> None:
         """Refuse known sites that are not listed in one way, or cannot be distinguished."""
         if not self.kinds or self.names is not None or self.expected is not None:
@@ -279,6 +290,10 @@ class Design(Part):
         if any(kind.names and len(kind.names) != kind.count for kind in self.kinds):
             raise ValueError("count and the number of names differ")
         shares = {(kind.n, kind.share) for kind in self.kinds}
+        for _, share in shares:
+            if share is not None:
+                self.check_shares()
+                break
         if self.site_names is None and len({kind.n for kind in self.kinds}) < len(shares):
             raise ValueError("sites without names must have the same share if they have the same size")
         if any(level.votes is None for level in self.levels):

@@ -39,7 +39,10 @@ MOST_CLASSES = 10_000  # classes that a plan names
 MOST_EDGES = 10_000  # edges of a grid
 MOST_CELLS = 100_000  # cells times groups, and times levels where levels differ: the work of a site
 MOST_LEVELS_OF_GROUPS = 2_000  # levels times groups of a plan
-MOST_NAMED = 50_000  # names of sites in one list
+MOST_NAMED = 100_000  # names of sites in one list
+MOST_COMPARED = 4 * 10**6  # characters of all names beyond ASCII in the form in which they are compared
+MOST_DIGITS = 400  # digits of the common denominator of all shares
+MOST_REFUSALS = 1_000  # refusals that a calibration lists; the others are counted
 MOST_SENT = 500  # numbers that a plan may ask a site for, over all levels, in each group
 MOST_VOTES = 2**20  # votes of one number
 LARGEST_UNIT = 10**40  # votes of a whole mixture
@@ -94,6 +97,9 @@ Extended = Annotated[
 _RATIO = r"^(0|[1-9][0-9]{0,39})(\.[0-9]{1,320}|/[1-9][0-9]{0,39})?$"
 
 
+_DECIMALS = {digits: 10**digits for digits in (18, 320)}
+
+
 def ratio_text(value: Fraction) -> str:
     """Write an exact number: as a decimal where it has one, else as numerator and denominator.
 
@@ -114,16 +120,11 @@ def ratio_text(value: Fraction) -> str:
     >>> ratio_text(Fraction(9, 10)), ratio_text(Fraction(1, 3))
     ('0.9', '1/3')
     """
-    rest, twos, fives = value.denominator, 0, 0
-    while rest % 2 == 0:
-        rest, twos = rest // 2, twos + 1
-    while rest % 5 == 0:
-        rest, fives = rest // 5, fives + 1
-    digits = max(twos, fives)
-    if rest > 1 or digits > 320:
-        return f"{value.numerator}/{value.denominator}"
-    whole, part = divmod(value.numerator * 10**digits // value.denominator, 10**digits)
-    return f"{whole}.{part:0{digits}}" if digits else str(whole)
+    for digits, scale in _DECIMALS.items():
+        if scale % value.denominator == 0:
+            whole, part = divmod(value.numerator * (scale // value.denominator), scale)
+            return f"{whole}.{part:0{digits}}".rstrip("0").removesuffix(".")
+    return f"{value.numerator}/{value.denominator}"
 
 
 def _read_ratio(value: Any) -> Fraction:
@@ -165,9 +166,9 @@ def check_epsilon(epsilon: Fraction | None) -> None:
 
 # -- names of sites: one form for each, and none that looks like another ------------------------------------
 
-_INVISIBLE = frozenset(
-    map(chr, (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, *range(0x180B, 0x1810)))
-) | frozenset(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
 """Characters that count as printable and show nothing: fillers, joiners and selectors of variants."""
 
 _LOOKS = str.maketrans(
@@ -182,9 +183,11 @@ def proper_form(name: str) -> str:
 
     Empty if nothing of it can be seen.
     """
-    if name.isascii() and name.isprintable():
+    if name.isprintable() and (
+        name.isascii() or (not _INVISIBLE.search(name) and unicodedata.is_normalized("NFC", name))
+    ):
         return name.strip()
-    shown = "".join(c for c in name if c.isprintable() and c not in _INVISIBLE)
+    shown = _INVISIBLE.sub("", "".join(c for c in name if c.isprintable()))
     return unicodedata.normalize("NFC", shown).strip()
 
 
@@ -238,8 +241,13 @@ def look(name: str) -> str:
 def check_looks(names: Iterable[str]) -> None:
     """Refuse different names that a reader may take for each other."""
     seen: dict[str, str] = {}
+    compared = 0
     for name in names:
-        other = seen.setdefault(look(name), name)
+        form = look(name)  # which may be 18 times as long
+        compared += 0 if name.isascii() else len(form)
+        if compared > MOST_COMPARED:
+            raise ValueError(f"the names of all sites must have at most {MOST_COMPARED:,} characters")
+        other = seen.setdefault(form, name)
         if other != name:
             raise ValueError(f"the sites {other!r} and {name!r} look alike: give one of them another name")
 

@@ -396,7 +396,7 @@ class Plan(PlanAttributes, AuthoredDocument):
     True
     """
 
-    limit: ClassVar[SizeLimit] = SizeLimit(2 * 2**20, 250_000, ("names", "edges"), 16 * 2**20)
+    limit: ClassVar[SizeLimit] = SizeLimit(2 * 2**20, 750_000, ("names", "edges"), 24 * 2**20)
 
     format: Literal["fedconformal/plan"] = "fedconformal/plan"
     version: Literal[1] = 1

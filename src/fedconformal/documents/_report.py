@@ -1,10 +1,11 @@
 """Documents that leave a site: the Report, which answers a plan, and the Check of new cases."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from fedconformal._text import count
 from fedconformal.documents import _fields as limits
@@ -74,7 +75,9 @@ class Report(SignedDocument):
 
     format: Literal["fedconformal/report"] = "fedconformal/report"
     version: Literal[1] = 1
-    plan: Digest = Field(description="digest of the plan that this answers")
+    plan: Annotated[Digest, AfterValidator(sys.intern)] = Field(
+        description="digest of the plan that this answers"
+    )
     site: SiteName
     parts: Many[ReportPart] = Field(min_length=1, max_length=limits.MOST_GROUPS, description="one per group")
     ledger_seal: LedgerSeal | None = Field(
@@ -92,9 +95,15 @@ class Report(SignedDocument):
         """Text of which a signature is made: digests of the plan and of the report."""
         return signed_text(self.plan, self.digest)
 
-    @cached_property
+    @property
     def by_group(self) -> Mapping[str | None, ReportPart]:
         """The parts by group, under None where there are no groups."""
+        if len(self.parts) == 1:  # as of 100,000 reports, which are not to take more memory than they must
+            return {self.parts[0].group: self.parts[0]}
+        return self._by_group
+
+    @cached_property
+    def _by_group(self) -> Mapping[str | None, ReportPart]:
         return {part.group: part for part in self.parts}
 
     @property

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar
 from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter, ValidationError
 
 from fedconformal._extras import need
+from fedconformal._text import one_line
 from fedconformal.documents._base import Document
 
 Signature = Annotated[str, StringConstraints(pattern=r"^ed25519:[0-9a-f]{128}$")]
@@ -86,6 +87,8 @@ class SigningKey:
 
     _key: Any = field(repr=False)
 
+    LONGEST: ClassVar[int] = 4096  # bytes of its file
+
     @classmethod
     def new(cls) -> Self:
         """Make a key from the operating system's random source."""
@@ -95,10 +98,12 @@ class SigningKey:
     def from_pem(cls, pem: bytes) -> Self:
         """Read a private key in PEM (PKCS 8) form, as ``to_pem`` writes it."""
         serialization = need("cryptography.hazmat.primitives.serialization", extra="cli")
+        if len(pem) > cls.LONGEST:
+            raise ValueError(f"not an Ed25519 key: larger than {cls.LONGEST} bytes")
         try:
             key = serialization.load_pem_private_key(pem, password=None)
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"not a private key: {str(error).splitlines()[0]}") from None
+        except Exception as error:  # the library has one of its own for an algorithm that it does not know
+            raise ValueError(f"not a private key: {one_line(str(error), 200)}") from None
         if not isinstance(key, _ed25519().Ed25519PrivateKey):
             raise ValueError("not an Ed25519 key")
         return cls(key)

@@ -93,7 +93,8 @@ def create_app(hosts: Iterable[str] = LOOPBACK, *, seconds: float = 10.0) -> Sta
 
     @asynccontextmanager
     async def keep_workers(app: Starlette) -> AsyncIterator[None]:
-        await workers.start()
+        for _ in range(_MOST_PLANS):
+            await workers.start()
         try:
             yield
         finally:

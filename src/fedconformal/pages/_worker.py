@@ -203,8 +203,6 @@ class Workers:
                 with anyio.CancelScope(shield=True):
                     await _end(process)
                     await self.start()
-        if len(self._idle) < 2:  # for a search while a slider moves; the first worker starts faster alone
-            await self.start()
         return reply
 
 

@@ -23,6 +23,8 @@ from fedconformal.documents import (
     is_signed_by,
     message_kinds,
 )
+from fedconformal.documents._base import paused_collector
+from fedconformal.documents._fields import MOST_REFUSALS
 from fedconformal.messages import Answer, largest_so_far, of
 from fedconformal.planning import PROMISES
 from fedconformal.protocol._report import check_current, is_private
@@ -110,6 +112,13 @@ def calibrate(
     """
     _util.choice("on_refused", on_refused, ("raise", "skip"))
     check_current(plan, "calibrated")
+    with paused_collector():
+        return _calibrate(plan, reports, on_refused, unreadable)
+
+
+def _calibrate(
+    plan: Plan, reports: Iterable[Report], on_refused: str, unreadable: Iterable[Refusal]
+) -> Calibration:
     intake = validate_reports(plan, reports, unreadable=unreadable)
     if on_refused == "raise" and intake.all_refused:
         raise RefusedReportsError(intake.all_refused)
@@ -121,7 +130,7 @@ def calibrate(
             f"{count(len(intake.reports), 'site')} answered: at least {needed} {verb} needed{faulty}"
         )
     parts = tuple(
-        _solve(plan.by_group[group], answers, intake.refused_in[group])
+        _solve(plan.by_group[group], answers, _drop_reasons(intake.refused_in[group], len(plan.designs)))
         for group, answers in intake.answers.items()
     )
     received = [
@@ -132,9 +141,24 @@ def calibrate(
         plan=plan,
         parts=parts,
         reports=tuple(received),
-        refused=intake.refused,
+        refused=_shorten(intake.refused),
         assumptions=assumption_codes(plan, max(part.n_missing for part in parts)),
     )
+
+
+def _shorten(refused: tuple[Refusal, ...]) -> tuple[Refusal, ...]:
+    """Return the first refusals, and one more that counts the others."""
+    if len(refused) <= MOST_REFUSALS:
+        return refused
+    others = count(len(refused) - MOST_REFUSALS + 1, "other report")
+    return (*refused[: MOST_REFUSALS - 1], Refusal(source=others, reason="refused"))
+
+
+def _drop_reasons(refused: tuple[Refusal, ...], n_groups: int) -> tuple[Refusal, ...]:
+    """Return the refusals of a group, only the first of them with their reasons."""
+    first = MOST_REFUSALS // n_groups
+    others = [Refusal(source=each.source, reason="does not fit the plan") for each in refused[first:]]
+    return (*refused[:first], *others)
 
 
 def _solve(design: Design, answers: Answers, refused: tuple[Refusal, ...]) -> CalibrationPart:

@@ -29,6 +29,7 @@ from fedconformal.documents import (
     expiry_text,
     random_round,
 )
+from fedconformal.documents._calibration import check_room
 from fedconformal.laws import suggest_cells
 from fedconformal.messages import DesignRequest, check_plan, choose_message
 from fedconformal.planning import CRITERIA, PROMISES, Goal
@@ -46,6 +47,9 @@ from fedconformal.protocol._policy import SitePolicy
 
 _SMALLEST_DELTA, _SMALLEST_DELTA_IF_FAULTY = Fraction("1e-300"), Fraction("1e-6")
 _SMALLEST_DELTA_IF_PRIVATE = Fraction("1e-9")
+
+
+_MANY = 1_000  # answers, from which on a calibration may be too large to be read
 
 
 class InfeasibleWarning(UserWarning):
@@ -210,10 +214,11 @@ def make_plan(*, min_group: int = SitePolicy.min_group, **options: Any) -> Plan:
     if request.privacy is not None and request.privacy.bins is None:
         bins = _bounded_bins(request, score, named, specs.values())
         request = replace(request, privacy=replace(request.privacy, bins=bins))
-    designs = []
+    designs, answers = [], 0
     for group, spec in specs.items():
         with naming_errors("plan", group):
             designs.append(_make_design(request, spec, group))
+        answers += spec.n_sites or 0
     drawn = any(isinstance(design.message, Cases) for design in designs)
     if drawn and "round" in terms:  # it decides which cases are drawn
         raise ValueError(
@@ -225,9 +230,11 @@ def make_plan(*, min_group: int = SitePolicy.min_group, **options: Any) -> Plan:
         rule = None if score is None else ScoreRule(name=score.name, parameters=score.parameters())
     with naming_errors("plan"):
         result = Plan(designs=tuple(designs), score=rule, group_by=by, classes=named, terms=Terms(**terms))
-    if given.keys is not None:
-        result = result.model_copy(update={"keys": _read_keys(given.keys, result.site_names or ())})
+    keys = None if given.keys is None else _read_keys(given.keys, result.site_names or ())
+    result = result if keys is None else result.model_copy(update={"keys": keys})
     check_plan(result, is_planned=True)
+    if answers >= _MANY:
+        check_room(result)
     return result
 
 

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from fedconformal import _util
-from fedconformal._text import count, quoted
+from fedconformal._text import count, one_line, quoted
+from fedconformal._util import read_regular
 from fedconformal.documents import Plan, check_public_key, is_signed_by
 from fedconformal.messages import of
 from fedconformal.privacy import exact_text
 
+_MOST_DOTS = 1_000
 _USUAL, _MOST_USUAL, _ONE_IN = 10, 100, 20
 """Without a policy: ten numbers in a message, or one in twenty scores if that is more, at most 100."""
 
@@ -85,6 +87,7 @@ class SitePolicy:
     report_seal: bool = False
 
     UNLIMITED: ClassVar[int] = 2**53
+    LONGEST: ClassVar[int] = 64 * 2**10  # bytes of its file
 
     def __post_init__(self) -> None:
         for field in ("max_numbers", "max_disclosed"):
@@ -164,11 +167,7 @@ class SitePolicy:
         ValueError
             With the name of the file and the reason in one line.
         """
-        try:
-            content = Path(path).read_bytes()
-        except OSError as error:
-            raise ValueError(f"{path}: {error.strerror or error}") from None
-        return cls.from_toml(content, name=str(path))
+        return cls.from_toml(read_regular(path, cls.LONGEST + 1), name=str(path))
 
     @classmethod
     def from_toml(cls, content: bytes, *, name: str = "policy") -> Self:
@@ -192,13 +191,19 @@ class SitePolicy:
             With the name and the reason in one line.
         """
         try:
+            if len(content) > cls.LONGEST:
+                raise ValueError(f"larger than {cls.LONGEST // 2**10} KB")
+            if content.count(b".") > _MOST_DOTS:  # a key of many parts takes time by the square of these
+                raise ValueError(f"more than {_MOST_DOTS:,} dots in it")
             given = tomllib.loads(content.decode("utf-8"))
             known = [field.name for field in fields(cls)]
             if unknown := sorted(set(given) - set(known)):
                 raise ValueError(f"{quoted(unknown[:1])} is none of {', '.join(known)}")
             return cls(**given)
+        except RecursionError:
+            raise ValueError(f"{name}: not a policy: nested too deeply") from None
         except (ValueError, TypeError) as error:  # UnicodeDecodeError and TOMLDecodeError are ValueErrors
-            raise ValueError(f"{name}: not a policy: {str(error).splitlines()[0]}") from None
+            raise ValueError(f"{name}: not a policy: {one_line(str(error), 200)}") from None
 
     def numbers_of(self, n: int) -> int:
         """Return the largest number of exact scores in a message of a site with n scores.

@@ -11,6 +11,7 @@ from fedconformal.rounds._collection import (
     Folder,
     ReportCollection,
     check_options,
+    list_json,
     read_reports,
 )
 from fedconformal.rounds._site import (

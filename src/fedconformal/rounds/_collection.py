@@ -12,14 +12,14 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeGuard, TypeVar
 
 from fedconformal import protocol
 from fedconformal._files import write_text
 from fedconformal._text import one_line
-from fedconformal._util import choice
+from fedconformal._util import choice, read_regular
 from fedconformal.documents import (
     Calibration,
     CalibrationView,
@@ -29,6 +29,7 @@ from fedconformal.documents import (
     Refusal,
     Report,
 )
+from fedconformal.documents._base import paused_collector
 from fedconformal.rounds import _site
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def check_options(timeout: float, *, wait: float = 0.0, on_refused: str = "skip"
 PLAN_FILE = "plan.json"
 """Name of the plan's file in a folder of kept reports."""
 _MODEL, _REFUSED, _COMPLETE = "model.txt", "refused.jsonl", "complete"
+_MOST_NOTED = 2**27  # bytes of the list of refusals: a line for each node at the most
 
 
 class Folder:
@@ -98,7 +100,7 @@ class Folder:
             raise ValueError(f"reports must be of this plan, but {path} answers another one, {kept}")
         if not model_file.exists():
             write_text(model_file, f"{model}\n", force=False)
-        elif (before := model_file.read_text(encoding="utf-8").strip()) != model:
+        elif (before := one_line(read_regular(model_file, 200).decode(errors="replace"), 200)) != model:
             raise ValueError(
                 f"reports must be the folder of this model: {path} holds answers under another one "
                 f"({before}, not {model})"
@@ -127,19 +129,27 @@ class Folder:
 
     def has(self, node: str, name: str) -> bool:
         """Return whether the report of a node is here, or was refused."""
-        return self._file(node, name).exists() or any(line["node"] == node for line in self._refusals())
+        return bool(self.answered({node: name}))
+
+    def answered(self, nodes: Mapping[Node, str]) -> set[Node]:
+        """Return the nodes, given with their names, whose report is here, or was refused."""
+        refused, files = {line["node"] for line in self._refusals()}, set(os.listdir(self.path))
+        return {
+            node
+            for node, name in nodes.items()
+            if str(node) in refused or self._file(str(node), name).name in files
+        }
 
     def read(self) -> tuple[list[Report], list[Refusal]]:
         """Read the answers that have arrived so far, for `fedconformal.calibrate`."""
-        files = [path for path in sorted(self.path.glob("*.json")) if path.name != PLAN_FILE]
-        reports, unreadable = read_reports(files)
+        reports, unreadable = read_reports(path for path in list_json(self.path) if path.name != PLAN_FILE)
         refused = [Refusal(source=line["source"], reason=line["reason"]) for line in self._refusals()]
         return reports, refused + unreadable
 
     def _refusals(self) -> list[dict[str, str]]:
         """Return the refusals whose lines are complete."""
         file = self.path / _REFUSED
-        text = file.read_text(encoding="utf-8") if file.exists() else ""
+        text = read_regular(file, _MOST_NOTED).decode() if file.exists() else ""
         return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
     def _file(self, node: str, name: str) -> Path:
@@ -147,6 +157,11 @@ class Folder:
         digest = hashlib.sha256(f"{node}\n{name}".encode()).hexdigest()
         shown = re.sub(r"[^A-Za-z0-9_-]+", "_", name or node)
         return self.path / f"report-{shown[:60]}-{digest[:12]}.json"
+
+
+def list_json(folder: Path) -> Iterator[Path]:
+    """Yield the .json files of a folder in the order of their names, without a path for each at once."""
+    return (folder / name for name in sorted(os.listdir(folder)) if name.endswith(".json"))
 
 
 def read_reports(paths: Iterable[Path]) -> tuple[list[Report], list[Refusal]]:
@@ -175,12 +190,13 @@ def read_reports(paths: Iterable[Path]) -> tuple[list[Report], list[Refusal]]:
     ([<Report: 1 number for 40 scores, site 'A'>], [])
     """
     reports, unreadable = [], []
-    for path in paths:
-        try:
-            reports.append(Report.read(path))
-        except DocumentError as error:
-            reason = str(error).removeprefix(f"{path}: ")
-            unreadable.append(Refusal(source=str(path), reason=reason))
+    with paused_collector():
+        for path in paths:
+            try:
+                reports.append(Report.read(path))
+            except DocumentError as error:
+                reason = str(error).removeprefix(f"{path}: ")
+                unreadable.append(Refusal(source=str(path), reason=reason))
     return reports, unreadable
 
 
@@ -332,12 +348,14 @@ class ReportCollection(Answers[Node, Report]):
         self.plan, self.packed, self._folder = plan, _site.pack_plan(plan), folder
         if folder is not None:
             self.answers, self.refused = folder.read()
-        self._before = before = tuple(self.answers)
+        before, self._before = tuple(self.answers), {report.digest for report in self.answers}
         # Answers in the folder are known by the number of a node, or by a name that only one node has.
         sites, names = {report.site for report in before}, Counter(nodes.values())
+        answered = set() if folder is None else folder.answered(nodes)
+        is_complete = folder is not None and folder.is_complete
         for node, name in nodes.items():
             known = name in sites and names[name] == 1
-            if folder is not None and (known or folder.is_complete or folder.has(str(node), name)):
+            if folder is not None and (known or is_complete or node in answered):
                 del self._open[node]
         if before:
             self._log.info("reports kept from before: %d; sites to ask: %d", len(before), len(self._open))
@@ -375,7 +393,7 @@ class ReportCollection(Answers[Node, Report]):
         return _site.unpack_report(packed, longest=_site.longest_report(self.plan))
 
     def _accept(self, node: Node, answer: Report) -> None:
-        if answer in self._before:  # known under another number before, and asked again
+        if answer.digest in self._before:  # known under another number before, and asked again
             return
         if self._folder is not None:
             self._folder.keep(str(node), self.nodes[node], answer)

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from fedconformal import protocol
 from fedconformal._files import warn_if_shared
 from fedconformal._text import quoted
-from fedconformal._util import plain_array
+from fedconformal._util import plain_array, read_regular
 from fedconformal.documents import (
     Calibration,
     CalibrationView,
@@ -251,7 +251,7 @@ class Settings(BaseModel):
 
         return Site(
             name,
-            read(self.signing_key, _read_key),
+            read(self.signing_key, read_key),
             read(self.ledger, Ledger),
             self.check_dataset if of_checks else self.dataset,
             read(self.policy, SitePolicy.read) or SitePolicy(),
@@ -259,9 +259,15 @@ class Settings(BaseModel):
         )
 
 
-def _read_key(path: Path) -> SigningKey:
+def read_key(path: Path) -> SigningKey:
+    """Read a private key from its file, with a warning if others may read it too."""
+    pem = read_regular(path, SigningKey.LONGEST + 1)
+    try:
+        key = SigningKey.from_pem(pem)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
     warn_if_shared(path)
-    return SigningKey.from_pem(path.read_bytes())
+    return key
 
 
 @dataclass(frozen=True)
