@@ -263,7 +263,7 @@ class TestNamesAndScore:
         from fedconformal.cli import main
 
         monkeypatch.chdir(tmp_path)
-        Path("scores.csv").write_text("score\n" + "\n".join(map(str, np.linspace(0, 1, 200))))
+        Path("scores.csv").write_text("\n".join(["score", *map(str, np.linspace(0, 1, 200)), ""]))
         question = PlanQuestion(
             sites=5, points=200, privacy=PrivacyOptions(epsilon=10.0, bins=50, analysis=analysis)
         )
