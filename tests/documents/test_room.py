@@ -247,6 +247,7 @@ def test_what_a_folder_has_is_listed_once(tmp_path, monkeypatch):
 
 
 @pytest.mark.nightly
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs to know how large it is")
 def test_100_000_reports_in_a_folder(tmp_path):
     """Within 20 s of processor time and 500 MB, and the result reads and verifies."""
     import subprocess
@@ -261,15 +262,15 @@ def test_100_000_reports_in_a_folder(tmp_path):
         report = Report(plan=plan.digest, site=name, parts=(ReportPart(n=40, payload=payload),))
         (tmp_path / f"{name}.json").write_text(report.to_json())
     code = (
-        "import resource, sys, time; from fedconformal.cli import main; code = main(sys.argv[1:]); "
-        "used = resource.getrusage(resource.RUSAGE_SELF); "
-        "print(code, time.process_time(), used.ru_maxrss * 1024 / 1e6)"
+        "import re, sys, time; from fedconformal.cli import main; code = main(sys.argv[1:]); "
+        "peak = re.search('VmHWM:\\\\s*([0-9]+)', open('/proc/self/status').read())[1]; "
+        "print(code, time.process_time(), int(peak) * 1024 / 1e6)"  # the kernel's maxrss is also its parent's
     )
     output = tmp_path / "calibration.out"
     command = [sys.executable, "-c", code, "calibrate", tmp_path / "plan.json", tmp_path, "-o", output]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=True)
     code, seconds, megabytes = map(float, done.stdout.splitlines()[-1].split())
     assert code == 0
-    assert seconds < 20
-    assert megabytes < 500
+    assert seconds < 20, (seconds, megabytes)
+    assert megabytes < 500, (seconds, megabytes)
     assert all(finding.holds for finding in fc.audit.verify(Calibration.read(output)))

@@ -77,20 +77,22 @@ class SizeLimit:
         """Bytes that any document of this kind may have."""
         return max(self.size, self.listing_size)
 
-    def problem(self, text: str | bytes) -> str | None:
+    def problem(self, text: str | bytes, *, room: int = 0) -> str | None:
         """Return the reason why a text is too large to be parsed, if it is.
 
         Parameters
         ----------
         text : str or bytes
             The text of a document.
+        room : int
+            Bytes that are to follow, such as the end of a line.
 
         Returns
         -------
         str or None
             The reason.
         """
-        if len(text) > self.largest:
+        if len(text) + room > self.largest:
             return f"larger than {self._text(self.largest)}"
         raw = _to_bytes(text)
         listing = any(f'"{field}"'.encode() in raw for field in self.listing)
@@ -99,7 +101,7 @@ class SizeLimit:
             start in raw for start in _ASTRAL
         ):  # which make a text take four bytes a character
             size = max(self.size, size // 2)
-        if len(raw) > size:
+        if len(raw) + room > size:
             without = "" if listing or not self.listing else " or ".join(map(repr, self.listing))
             return f"larger than {self._text(size)}" + (f", without {without} in it" if without else "")
         if count_items(raw) > self.items:
@@ -199,12 +201,12 @@ class Document(Part):
         """
         whole = {**self.content(), "digest": self.digest}
         text = json.dumps(whole, ensure_ascii=False, allow_nan=False)
-        if (too_large := self.limit.problem(text + "\n")) is not None:
+        if (too_large := self.limit.problem(text, room=1)) is not None:
             raise DocumentError(f"this {self.kind} cannot be written: {too_large}")
         if indent is None or len(text) > self.limit.size:
             return text
         indented = json.dumps(whole, indent=indent, ensure_ascii=False, allow_nan=False)
-        return text if self.limit.problem(indented + "\n") else indented
+        return text if self.limit.problem(indented, room=1) else indented
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:

@@ -67,7 +67,7 @@ class Choice:
     sites: tuple[SiteKind, ...] | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Answer:
     """Answer of one site for one group of cases."""
 
