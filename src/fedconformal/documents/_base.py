@@ -285,7 +285,7 @@ class Document(Part):
             if name == "format" and other is not None and other[1] != cls.kind:
                 raise DocumentError(f"this is a {other[1]}, not a {cls.kind}")
             if type(given) is not type(value) or given != value:
-                shown = repr(given) if isinstance(given, str | int | float) else type(given).__name__
+                shown = type(given).__name__ if isinstance(given, list | dict) else repr(given)
                 raise DocumentError(f"not a {cls.kind}: {name}: must be {value!r}, got {_short(shown)}")
 
     @classmethod
