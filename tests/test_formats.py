@@ -164,7 +164,8 @@ class TestStrict:
             said = refusal(
                 kind, changed(content, (field,), lambda holder, key, w=wrong: holder.update({key: w}))
             )
-            assert said == f"not a {kind.kind}: {field}: must be {right!r}, got {wrong!r}"
+            shown = "list" if isinstance(wrong, list) else repr(wrong)  # which may be nested too deeply
+            assert said == f"not a {kind.kind}: {field}: must be {right!r}, got {shown}"
 
     def test_nor_is_a_calibration_whose_plan_has_none(self):
         found = next(each for each in DOCUMENTS if each.kind == "calibration")
