@@ -125,11 +125,12 @@ def _grouped(rng: np.random.Generator) -> list[fc.documents.Document]:
 def mutate(text: bytes, random: random.Random) -> bytes:
     """One to four small changes, to the bytes or to the structure."""
     for _ in range(random.choice((1, 1, 1, 2, 4))):
-        text = _structure(text, random) if random.random() < 0.6 else _bytes(text, random)
+        text = _structure(text, random) if random.random() < 0.6 else mutate_bytes(text, random)
     return text
 
 
-def _bytes(text: bytes, random: random.Random) -> bytes:
+def mutate_bytes(text: bytes, random: random.Random) -> bytes:
+    """Return a text with some bytes left out, repeated or replaced."""
     i, j = sorted(random.randrange(len(text) + 1) for _ in range(2))
     j = min(j, i + random.choice((0, 1, 3, 20, 10**6)))
     middle = random.choice(
@@ -147,7 +148,7 @@ def _structure(text: bytes, random: random.Random) -> bytes:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
-        return _bytes(text, random)
+        return mutate_bytes(text, random)
     holder, place = random.choice(list(_places(content)) or [([content], 0)])
     if isinstance(holder, dict):
         action = random.random()

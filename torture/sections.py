@@ -10,6 +10,7 @@ from torture import (
     planner,
     privacy,
     records,
+    settings,
 )
 from torture._run import Section
 
@@ -19,6 +20,7 @@ SECTIONS: dict[str, Section] = {
         federations.SECTION,
         *ledgers.SECTIONS,
         documents.SECTION,
+        settings.SECTION,
         calibrations.SECTION,
         claims.SECTION,
         byzantine.SECTION,

@@ -119,6 +119,12 @@ def test_a_certificate_for_any_claim_is_found(monkeypatch):
     assert violations("claims", 10) > 0
 
 
+def test_a_reader_of_settings_that_fails_is_found(monkeypatch):
+    monkeypatch.setattr(fc.SigningKey, "from_pem", lambda text: text.decode("ascii"))
+    monkeypatch.setattr(fc.SitePolicy, "from_toml", lambda text: {}[text])
+    assert violations("settings", 2) == 2
+
+
 def test_the_same_seed_is_the_same_federation():
     def released(seed, folder):
         folder.mkdir()
