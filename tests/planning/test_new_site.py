@@ -387,3 +387,9 @@ def test_has_words_for_everything():
         "At 90\N{NO-BREAK SPACE}% of new sites or more, the truth"
     )
     assert promise.sentence(mean, 0.8, None).startswith("On average over new sites, the truth")
+
+
+def test_stable_is_no_criterion_of_new_sites():
+    """The audit could not verify it."""
+    with pytest.raises(ValueError, match="criterion must be conditional or marginal with promise 'new-site'"):
+        fc.plan(n_sites=30, n_points=100, promise="new-site", criterion="stable")

@@ -9,7 +9,7 @@ import pytest
 
 from fedconformal.privacy import BudgetExceededError, Ledger, LedgerError
 from fedconformal.privacy._ledger_file import LedgerFile
-from privacy.ledgers import ask, interrupted, kinds, never, quote, record, seal_of
+from privacy.ledgers import DATA, ask, interrupted, kinds, linux, never, quote, record, seal_of
 
 REFUSED = "put the latest ledger and seal back, or accept that entries are lost: `fedconformal ledger reseal`"
 
@@ -218,11 +218,11 @@ def test_a_seal_noted_elsewhere_finds_a_restore_of_both_files(path):
     ask(Ledger(path), "P")
     both = copy_of(path, seal_of(path))
     ask(Ledger(path), "Q")
-    noted = Ledger(path).seal("D", plan_digest="Q", site="A")
+    noted = Ledger(path).seal("D", plan_digest="Q", site="A", data_fingerprint=DATA)
     assert noted.startswith("5:")
     assert Ledger(path).check(noted) == 5
     restore(path, both)
-    assert Ledger(path).check(Ledger(path).seal("D", plan_digest="P", site="A")) == 3
+    assert Ledger(path).check(Ledger(path).seal("D", plan_digest="P", site="A", data_fingerprint=DATA)) == 3
     ask(Ledger(path), "R")
     with pytest.raises(LedgerError, match=r"does not hold the entry 5:.*: an older copy was put back"):
         Ledger(path).check(noted)
@@ -232,3 +232,29 @@ def test_a_copy_takes_its_seal_along(path, tmp_path):
     for file in (path, seal_of(path)):
         shutil.copy(file, tmp_path / file.name.replace("ledger", "moved"))
     assert Ledger(tmp_path / "moved.db").budget("D") == 1
+
+
+@linux
+def test_a_seal_that_is_no_regular_file_is_refused(path):
+    seal_of(path).unlink()
+    os.mkfifo(seal_of(path))
+    with pytest.raises(LedgerError, match="is not a regular file"):
+        Ledger(path)
+
+
+@linux
+def test_whoever_shares_the_ledger_shares_its_seal(path):
+    path.chmod(0o660)
+    with pytest.warns(UserWarning, match="others can"):
+        ask(Ledger(path))
+    assert seal_of(path).stat().st_mode & 0o777 == 0o660
+
+
+def test_an_answer_given_again_carries_the_same_seal(path):
+    ledger = Ledger(path)
+    known = {"plan_digest": "P", "site": "A"}
+    record(ledger, data="one")
+    first = ledger.seal("D", **known, data_fingerprint="one")
+    record(ledger, data="two")
+    assert ledger.seal("D", **known, data_fingerprint="one") == first
+    assert ledger.seal("D", **known, data_fingerprint="two") != first

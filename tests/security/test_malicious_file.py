@@ -420,10 +420,11 @@ class TestTables:
         assert "SECRET" not in printed.out + printed.err
         assert "row" not in printed.err
 
-    def test_so_are_columns_of_text_and_private_cases(self, private, capsys):
+    def test_so_are_private_cases_and_columns_of_text_are_refused(self, private, capsys):
+        """A text of any length would decide whether a Parquet file can be read: its schema is public."""
         pl.DataFrame({"score": ["0.25"] * 59 + ["SECRET"]}).write_parquet("scores.parquet")
         fc.Ledger("site.db").set_budget("E", 100)
-        assert main([*private, "scores.parquet", "--dataset", "E"]) == 0
+        assert main([*private, "scores.parquet", "--dataset", "E"]) == 2
         Path("cases.csv").write_text("y,guess\n" + "1.0,0.75\n" * 58 + "SECRET,1\n1,SECRET\n")
         assert main([*private, "cases.csv", "--target", "y", "--prediction", "guess"]) == 0
         printed = capsys.readouterr()

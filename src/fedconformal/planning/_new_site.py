@@ -58,8 +58,8 @@ class NewSite(Promise):
     no_faulty: ClassVar[str] = "the sites are a sample, and a wrong report is not one of them"
 
     def accepts(self, criterion: Criterion) -> bool:
-        """Accept a mean over new sites, or a share of them."""
-        return criterion.is_mean or criterion.takes_delta
+        """Accept a mean over new sites and nothing beyond it, or a share of them."""
+        return (criterion.is_mean and not criterion.trades_up) or criterion.takes_delta
 
     def message(self, goal: Goal) -> str:
         """Return ranks for new sites one by one, and random cases for the mean over new sites."""

@@ -590,15 +590,15 @@ class Ledger:
         with self._account(dataset) as account:
             return any(entry.plan == plan_digest for entry in account.entries)
 
-    def seal(self, dataset: str, *, plan_digest: str, site: str) -> str:
+    def seal(self, dataset: str, *, plan_digest: str, site: str, data_fingerprint: str) -> str:
         """Return the number and the seal of the entry that holds an answer, for the report.
 
         Parameters
         ----------
         dataset : str
             What the data are called.
-        plan_digest, site : str
-            What was answered and by whom.
+        plan_digest, site, data_fingerprint : str
+            What was answered, by whom and with which data; a plan that names its model has one answer.
 
         Returns
         -------
@@ -606,7 +606,9 @@ class Ledger:
             As `check` takes it: ``"7:"`` and 64 hexadecimal digits.
         """
         asked = [entry for entry in self.entries(dataset) if (entry.plan, entry.site) == (plan_digest, site)]
-        last = [entry for entry in asked if entry.kind in ("answer", "exact")][-1]
+        given = [entry for entry in asked if entry.kind in ("answer", "exact")]
+        own = [entry for entry in given if entry.fingerprint == self._keyed(data_fingerprint)]
+        last = (own or given)[-1]
         return f"{last.number}:{last.seal}"
 
     def check(self, seal: str | None = None) -> int:

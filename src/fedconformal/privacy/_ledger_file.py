@@ -205,6 +205,8 @@ class LedgerFile:
     def _noted(self) -> str | None:
         """Return the content of the file beside the ledger; None if there is none."""
         try:
+            if not stat.S_ISREG(self.seal_path.stat().st_mode):
+                raise self.refusal(f"its seal {self.seal_path.name} is not a regular file")
             with self.seal_path.open("rb") as file:
                 return file.read(1000).decode("ascii", "replace")
         except FileNotFoundError:
@@ -240,6 +242,8 @@ class LedgerFile:
             with open(handle, "w", encoding="ascii", newline="") as file:
                 file.write(line)
                 file.flush()
+                if os.name == "posix":  # whoever shares the ledger shares its seal
+                    os.fchmod(handle, stat.S_IMODE(self.path.stat().st_mode))
                 os.fsync(handle)
             temporary.replace(self.seal_path)
             if os.name == "posix":

@@ -391,7 +391,8 @@ class Prepared:
         seal = None
         if self.policy.report_seal and has_ledger:
             ledger, dataset = self._account
-            seal = ledger.seal(dataset, plan_digest=self.plan.digest, site=self.site)
+            known = {name: self._question[name] for name in ("plan_digest", "site", "data_fingerprint")}
+            seal = ledger.seal(dataset, **known)
         answer = Report(plan=self.plan.digest, site=self.site, parts=tuple(parts), ledger_seal=seal)
         return answer if self._key is None else self._key.sign(answer)
 
