@@ -411,9 +411,12 @@ def edit_by_sql(path: Path, rng: random.Random) -> None:
         "UPDATE head SET key = 'another'",
     )
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("DROP TRIGGER no_update")
-        connection.execute("DROP TRIGGER no_delete")
+        triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for name, _ in triggers:
+            connection.execute(f"DROP TRIGGER {name}")
         connection.execute(rng.choice(statements))
+        for _, sql in triggers:  # so that the seals alone can tell
+            connection.execute(sql)
 
 
 _ONE_ANSWER = "one charge, on disk before the draw; one answer, whoever asks again"

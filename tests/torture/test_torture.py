@@ -14,7 +14,7 @@ from fedconformal._tables import _csv
 from fedconformal.audit import _ranks
 from fedconformal.cli import main
 from fedconformal.pages import _worker
-from fedconformal.privacy import _mechanisms
+from fedconformal.privacy import _ledger_file, _mechanisms
 from fedconformal.privacy._ledger_file import LedgerFile
 from torture import __main__ as command
 from torture import byzantine, federations, ledgers, records
@@ -56,8 +56,28 @@ def test_a_ledger_that_does_not_wait_for_the_disk_is_found(monkeypatch, level):
 
 def test_a_ledger_that_draws_again_is_found(monkeypatch):
     monkeypatch.setattr(fc.Ledger, "answer", lambda ledger, dataset, *, sample, **_: sample())
-    assert violations("races", 2) > 0
-    assert violations("federations", 100) > 0
+    ledgers.trace_answer.cache_clear()
+    try:
+        for name, runs in {"races": 2, "kills": 60, "full-disks": 10, "federations": 100}.items():
+            assert violations(name, runs) > 0, name
+    finally:
+        ledgers.trace_answer.cache_clear()
+
+
+def test_a_ledger_without_seals_is_found(monkeypatch):
+    monkeypatch.setattr(_ledger_file, "_digest", lambda *_: 64 * "0")
+    ledgers.undamaged.cache_clear()
+    try:
+        assert violations("damage", 100) > 0
+    finally:
+        ledgers.undamaged.cache_clear()
+
+
+def test_readers_and_audits_that_fail_are_found(monkeypatch):
+    monkeypatch.setattr(fc.audit, "verify", lambda *_: [])
+    assert violations("calibrations", 10) > 0
+    monkeypatch.setattr(fc.Plan, "from_json", lambda text: {}[text])
+    assert violations("documents", 1) > 0
 
 
 def test_a_site_without_limits_is_found(monkeypatch):

@@ -18,7 +18,7 @@ order of the writes is the argument, in which a crash may come between any two:
 3. A call reads the seal while it holds the lock for reading, under which nothing is committed. So the seal
    that it compares with the log is never ahead of it, and behind by one transaction at most.
 
-A crash before 2 leaves a seal that is behind by one transaction, which nobody has seen an answer of: the
+A crash before 2 leaves a seal that is behind by one transaction, whose answer has not left the site: the
 ledger is accepted, and the next call that writes brings the seal up to date before it writes or returns
 anything. A seal that is further behind is of another time than its ledger, as after half a restore, and
 refused; so is a ledger whose seal is missing or damaged. Whoever puts back both files of one time is found
