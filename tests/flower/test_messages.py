@@ -307,7 +307,7 @@ def clock(monkeypatch):
         time.sleep(0.005)
 
     virtual = SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
-    monkeypatch.setattr("fedconformal.flower._apps.time", virtual)
+    monkeypatch.setattr("fedconformal.flower._server.time", virtual)
     return virtual
 
 
@@ -411,7 +411,7 @@ def test_a_site_whose_clock_is_wrong_by_ten_minutes_is_heard():
 
 
 def test_no_large_reply_is_waited_for_beyond_the_timeout_or_holds_up_others(clock, monkeypatch):
-    monkeypatch.setattr("fedconformal.flower._apps._PATIENCE", 0.2)
+    monkeypatch.setattr("fedconformal.flower._server._PATIENCE", 0.2)
     over = threading.Event()
     grid = named_grid(names={100: "A", 101: "B", 102: "C"}, before={100: over.wait})
     plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
@@ -422,7 +422,7 @@ def test_no_large_reply_is_waited_for_beyond_the_timeout_or_holds_up_others(cloc
 
 def test_a_large_reply_that_comes_in_time_counts(monkeypatch):
     """Its fetching ends only after that of another has begun."""
-    monkeypatch.setattr("fedconformal.flower._apps._PATIENCE", 0.2)
+    monkeypatch.setattr("fedconformal.flower._server._PATIENCE", 0.2)
     other = threading.Event()
     grid = named_grid(before={100: other.wait, 102: other.set})
     assert calibrate(grid, fc.plan(n_sites=3, confidence_level=0.8), timeout=300).n_answers == 3
