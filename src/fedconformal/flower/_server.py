@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent import futures
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -32,7 +33,7 @@ CLOCKS = 600.0
 _PORTIONS = 8  # in which replies are fetched: a large one holds up few others, none if sites are few
 _PATIENCE = 1.0  # seconds until a reply that is still being fetched goes on beside the others
 # Seconds between two looks for replies, at first and at last; in between a share of the time so far.
-_SHORTEST, _LONGEST, _SHARE = 0.1, 3.0, 0.03
+_SHORTEST, _LONGEST, _SHARE = 0.05, 3.0, 0.05
 
 
 def calibrate(
@@ -154,6 +155,18 @@ def check(
     return collection.assess(timeout=timeout)
 
 
+def find_path(grid: Grid, path: str | Path) -> Path:
+    """Return an absolute path: a relative one is in the folder in which Flower has installed the app.
+
+    A server app itself runs wherever its SuperLink happened to be started.
+    """
+    from flwr.common.config import get_project_dir
+
+    run = grid.run
+    app = get_project_dir(run.fab_id, run.fab_version, run.fab_hash) if run.fab_id else Path()
+    return (app / path).resolve()
+
+
 def _wait_for_nodes(grid: Grid, chosen: Chosen | None, plan: Plan, wait: float) -> dict[int, str]:
     """Wait until enough of the chosen nodes are connected; return the registered name, if any, of each."""
     wanted = plan.n_sites or 1
@@ -208,30 +221,30 @@ def _ask_nodes(
 
 
 def _pull_replies(grid: Grid, questions: set[str], deadline: float) -> Iterator[Message]:
-    """Yield the replies to these questions until all are there or the time is over."""
-    arrived: queue.SimpleQueue[tuple[set[str], Iterable[Message] | Exception]] = queue.SimpleQueue()
-    unanswered, fetching, start = set(questions), set[str](), time.monotonic()
+    """Yield the replies to these questions until all are there or the time is over.
 
-    def fetch(portion: set[str]) -> None:
+    In threads, because `Grid.pull_messages` and `Grid.send_and_receive` wait, beyond any timeout, for a reply
+    whose upload has begun and does not end, and return no other before.
+    """
+    unanswered, start = set(questions), time.monotonic()
+    pending: dict[Future[Iterable[Message]], set[str]] = {}
+
+    def pull(portion: set[str], result: Future[Iterable[Message]]) -> None:
         try:
-            arrived.put((portion, grid.pull_messages(portion)))
+            result.set_result(grid.pull_messages(portion))
         except Exception as error:
-            arrived.put((portion, error))
+            result.set_exception(error)
 
     while unanswered and time.monotonic() < deadline:
-        waiting = sorted(unanswered - fetching)
+        waiting = sorted(unanswered.difference(*pending.values()))
         for offset in range(min(_PORTIONS, len(waiting))):
-            portion = set(waiting[offset::_PORTIONS])
-            fetching |= portion
-            thread = threading.Thread(target=fetch, args=(portion,), daemon=True)
-            thread.start()
-            thread.join(max(0.0, min(_PATIENCE, deadline - time.monotonic())))
-        while not arrived.empty():
-            portion, replies = arrived.get()
-            fetching -= portion
-            if isinstance(replies, Exception):
-                raise replies
-            for reply in replies:
+            portion, result = set(waiting[offset::_PORTIONS]), Future[Iterable[Message]]()
+            pending[result] = portion
+            threading.Thread(target=pull, args=(portion, result), daemon=True).start()
+            futures.wait([result], max(0.0, min(_PATIENCE, deadline - time.monotonic())))
+        for result in [each for each in pending if each.done()]:
+            del pending[result]
+            for reply in result.result():
                 unanswered.discard(reply.metadata.reply_to_message_id)
                 yield reply
         if unanswered:
