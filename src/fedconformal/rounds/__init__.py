@@ -26,6 +26,7 @@ from fedconformal.rounds._site import (
     longest_report,
     pack_calibration,
     pack_plan,
+    read_cases,
     unpack_calibration,
     unpack_check,
     unpack_plan,
