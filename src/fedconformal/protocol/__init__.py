@@ -23,7 +23,13 @@ from fedconformal.protocol._conformalize import (
     score_of,
     simulate,
 )
-from fedconformal.protocol._federation import describe_notes, describe_problems, read_group_by
+from fedconformal.protocol._federation import (
+    describe_notes,
+    describe_problems,
+    read_group_by,
+    sites_needed,
+    suffices,
+)
 from fedconformal.protocol._plan import InfeasibleWarning, model_digest, plan
 from fedconformal.protocol._policy import PolicyError, SitePolicy
 from fedconformal.protocol._report import admit, check_score, is_private, prepare, report

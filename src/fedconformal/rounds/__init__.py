@@ -11,6 +11,7 @@ from fedconformal.rounds._collection import (
     Folder,
     ReportCollection,
     check_options,
+    check_present,
     list_json,
     read_reports,
 )

@@ -405,7 +405,7 @@ def read_cases(
     Examples
     --------
     >>> import fedconformal as fc
-    >>> plan = fc.plan(n_sites=3, n_points=2, score="absolute")
+    >>> plan = fc.plan(score="absolute")
     >>> read_cases(plan, {"truth": [3, 5], "prediction": [4, 3]}).scores
     array([1., 2.])
     """
