@@ -206,10 +206,15 @@ def flat_numbers(scores: ArrayLike) -> Scores:
 
 def private_numbers(scores: ArrayLike) -> Scores:
     """Return a flat array, NaN where a cell holds no number: a refusal would disclose that one is missing."""
-    values = np.asarray(scores)
+    return flat_numbers(numbers_or_nan(scores))
+
+
+def numbers_or_nan(cells: ArrayLike) -> NDArray[Any]:
+    """Return an array of any shape, NaN where a cell holds no number."""
+    values = np.asarray(cells)
     if values.dtype.kind in "OUSc":
-        values = np.array([_number(cell) for cell in values.flat], dtype=np.float64).reshape(values.shape)
-    return flat_numbers(values)
+        return np.array([_number(cell) for cell in values.flat], dtype=np.float64).reshape(values.shape)
+    return values
 
 
 def _number(cell: Any) -> float:

@@ -370,6 +370,10 @@ class ScoreRule(Part):
         dict[Word, bool | int | float | Word], AfterValidator(lambda given: dict(sorted(given.items())))
     ] = Field(default={}, max_length=limits.MOST_FIELDS)
 
+    def __str__(self) -> str:
+        """Return the score as code writes it: raps(k_reg=5, penalty=0.01)."""
+        return f"{self.name}({', '.join(f'{name}={value}' for name, value in self.parameters.items())})"
+
 
 class SiteKey(Part):
     """Public key of a site."""

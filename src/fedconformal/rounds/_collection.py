@@ -12,14 +12,14 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeGuard, TypeVar
 
 from fedconformal import protocol
 from fedconformal._files import write_text
-from fedconformal._text import one_line
-from fedconformal._util import choice, read_regular
+from fedconformal._text import count, one_line, quoted
+from fedconformal._util import choice, integer, read_regular
 from fedconformal.documents import (
     Calibration,
     CalibrationView,
@@ -42,6 +42,65 @@ def check_options(timeout: float, *, wait: float = 0.0, on_refused: str = "skip"
         if not (isinstance(seconds, int | float) and least <= seconds < math.inf):
             raise ValueError(f"{name} must be a finite number of seconds >= {least:g}, got {seconds!r}")
     choice("on_refused", on_refused, ("raise", "skip"))
+
+
+def check_present(
+    plan: Plan,
+    nodes: Mapping[Any, str],
+    *,
+    answered: Iterable[str] = (),
+    minimum: int | None = None,
+    log: logging.Logger,
+) -> None:
+    """Log which sites are expected, there and missing, and refuse a round with too few.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan that is to be answered.
+    nodes : mapping
+        The nodes that are there, each with its registered name; an empty one where the engine knows none.
+    answered : iterable of str
+        Sites that have answered already, and need not be there.
+    minimum : int, optional
+        Smallest number of sites; by default as many as the plan needs for a finite threshold at every level,
+        or those that an open plan expects.
+    log : logging.Logger
+        The server's log.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer.
+
+    Examples
+    --------
+    >>> import logging
+    >>> import fedconformal as fc
+    >>> plan, log = fc.plan(n_sites=["A", "B", "C"]), logging.getLogger("server")
+    >>> fc.rounds.check_present(plan, {1: "A", 2: "B"}, log=log)
+    Traceback (most recent call last):
+    ...
+    ValueError: at least 3 sites must be there, got 2 of 3 (missing: 'C'); min_sites=2 starts with these
+    """
+    if minimum is not None:
+        integer("min_sites", minimum, low=1)
+    done, names = set(answered), {name for name in nodes.values() if name}
+    expected = sorted({name for design in plan.designs for name in design.asked_names or ()})
+    present: Collection[str] | int = len(nodes) + len(done - names)
+    if expected and len(names) == len(nodes):  # else it shows who they are when they answer
+        present = (names | done).intersection(expected)
+    number = present if isinstance(present, int) else len(present)
+    wanted = len(expected) or max(design.n_asked or 0 for design in plan.designs)
+    shown = f"{number:,} of {wanted:,}" if wanted else f"{number:,}"
+    if not isinstance(present, int) and number < wanted:
+        shown += f" (missing: {quoted([name for name in expected if name not in present])})"
+    log.info("sites that are there: %s", shown)
+    if protocol.suffices(plan, present) if minimum is None else number >= minimum:
+        return
+    needed = protocol.sites_needed(plan) if minimum is None else minimum
+    fewer = f"; min_sites={number} starts with these" if number else ""
+    raise ValueError(f"at least {count(needed, 'site')} must be there, got {shown}{fewer}")
 
 
 # -- answers kept as they arrive, so that a coordinator that dies loses nothing ----------------------------

@@ -25,11 +25,13 @@ from fedconformal.documents import (
     DocumentError,
     Plan,
     Report,
+    ScoreRule,
     SigningKey,
     unique_labels,
 )
 from fedconformal.privacy import Ledger, LedgerError
 from fedconformal.protocol import SitePolicy
+from fedconformal.scores import from_name
 
 T = TypeVar("T")
 
@@ -319,8 +321,7 @@ class Question:
         packed : object
             The question, as `pack_plan` or `pack_calibration` made it.
         scores : callable
-            Computes the scores of the site's cases for a plan, or a pair of scores and labels: the group, or
-            the true class, of each. Labels are needed, and used, only for a plan with groups by label.
+            Returns the site's cases for a plan, as `read_cases` takes them.
         site : callable
             Returns the `Site` that answers a plan; for a check its data set is that of the new cases.
         model : str, optional
@@ -344,9 +345,9 @@ class Question:
             who = site(request.plan)
             request.admit(who, model)
             stage = Failure.SCORES
-            values, labels = _split_labels(request.plan, scores(request.plan))
+            cases = request.read_cases(who, scores(request.plan))
             stage = Failure.REPORT
-            sentence, make = request.prepare(who, model, values, labels)
+            sentence, make = request.prepare(who, model, cases)
             show("%s", sentence)
             text = make().to_json(indent=None)
             show("this is everything that leaves the site: %s", text)
@@ -363,6 +364,87 @@ Prepared = tuple[str, Callable[[], Report | Check]]
 """A sentence that says what the answer discloses, and a function that makes it."""
 
 
+@dataclass(frozen=True)
+class Cases:
+    """Scores of a site's cases, labels where the plan has groups by label, and the score if it is known."""
+
+    scores: Any
+    labels: Any = None
+    score: ScoreRule | None = None
+
+
+def read_cases(
+    plan: Plan, computed: Any, *, private: bool = False, rng: np.random.Generator | None = None
+) -> Cases:
+    """Read what a site's own function computed.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan that is answered, or that of the calibration.
+    computed : array, pair or mapping
+        A mapping with ``truth`` and ``prediction``, of which the plan's score is computed here, or with
+        ``scores`` and the ``score`` that they are, a name or an object; and perhaps ``groups``: the group, or
+        the true class, of each case. For a plan that fixes no score also an array of scores, or a pair of
+        scores and groups. Groups are needed, and used, only for a plan with groups by label; true classes
+        are taken from ``truth``.
+    private : bool
+        True if no case may be refused, as the answer is private.
+    rng : numpy Generator, optional
+        Source of the random numbers of a randomized score.
+
+    Returns
+    -------
+    Cases
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is something else, or the scores are not known to be those that the plan fixes.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(score="absolute")
+    >>> read_cases(plan, {"truth": [3, 5], "prediction": [4, 3]}).scores
+    array([1., 2.])
+    """
+    if not isinstance(computed, Mapping):
+        paired = isinstance(computed, tuple) and len(computed) == 2 and plain_array(computed[0]).ndim > 0
+        computed = dict(zip(("scores", "groups"), computed if paired else (computed,), strict=False))
+    keys, named, truth = computed.keys(), computed.get("score"), computed.get("truth")
+    if {"truth", "prediction"} <= keys <= {"truth", "prediction", "score", "groups"}:
+        rule = protocol.score_of(plan.score, from_name(named) if isinstance(named, str) else named)
+        options: dict[str, Any] = {"classes": plan.classes, "private": private, "rng": rng}
+        scores, score = protocol.score_cases(rule, truth, computed["prediction"], **options), plan.score
+    elif {"scores"} <= keys <= {"scores", "score", "groups"}:
+        if plan.score is not None and named is None:
+            raise TypeError(
+                f"the plan fixes the score {plan.score}, and nothing says that these scores are it: return "
+                '{"truth": ..., "prediction": ...}, and it is computed here, or {"scores": ..., "score": ...}'
+            )
+        scores = computed["scores"]
+        score = None if plan.score is None else protocol.check_score(plan.score, named)
+    else:
+        raise TypeError(
+            "the site's function must return scores, or a mapping with truth and prediction, or with scores "
+            f"and score, and perhaps groups; got {quoted([str(key) for key in keys])}"
+        )
+    labels = computed.get("groups")
+    if not plan.grouping.has_labels:
+        return Cases(scores, None, score)
+    if labels is None and plan.grouping.by_class and truth is not None:
+        names = (*(plan.classes or ()), "")  # the last for a case of no class, which is left out
+        labels = [
+            names[int(place)] for place in np.nan_to_num(protocol.class_numbers(truth, names[:-1]), nan=-1)
+        ]
+    if labels is None:
+        raise TypeError(
+            "for a plan with groups the scores must come as a pair (scores, labels), or with groups"
+        )
+    return Cases(scores, labels, score)
+
+
 class ReportRequest:
     """A plan, which is answered with a report."""
 
@@ -373,14 +455,20 @@ class ReportRequest:
         """Refuse what the site does not answer, before any score is computed."""
         protocol.admit(self.plan, policy=who.policy, has_ledger=who.has_ledger)
 
-    def prepare(self, who: Site, model: str | None, values: Any, labels: Any) -> Prepared:
+    def read_cases(self, who: Site, computed: Any) -> Cases:
+        """Read what the site computed."""
+        rng = None if who.ledger is None else who.ledger.generator(self.plan.digest, who.name)
+        return read_cases(self.plan, computed, private=protocol.is_private(self.plan), rng=rng)
+
+    def prepare(self, who: Site, model: str | None, cases: Cases) -> Prepared:
         """Prepare the answer: nothing is drawn, charged or written yet."""
         # Scores under a model that the plan does not name may differ from those that the ledger has seen.
         named = self.plan.terms.model is not None
         prepared = protocol.prepare(
             self.plan,
-            values,
-            groups=labels,
+            cases.scores,
+            groups=cases.labels,
+            score=cases.score,
             site=who.name,
             key=who.key,
             policy=who.policy,
@@ -414,13 +502,18 @@ class CheckRequest:
             self.calibration.whole, self.plan, is_exact=is_exact, has_ledger=who.has_ledger
         )
 
-    def prepare(self, who: Site, model: str | None, values: Any, labels: Any) -> Prepared:
+    def read_cases(self, who: Site, computed: Any) -> Cases:
+        """Read what the site computed."""
+        rng = None if who.ledger is None else who.ledger.generator(self.calibration.whole.digest, who.name)
+        return read_cases(self.plan, computed, private=who.check_epsilon is not None, rng=rng)
+
+    def prepare(self, who: Site, model: str | None, cases: Cases) -> Prepared:
         """Prepare the answer: nothing is drawn, charged or written yet."""
         from fedconformal import monitoring  # most messages ask for no check: each may be a new process
 
         prepared = monitoring.prepare_answer(
             self.calibration,
-            self._select_cases(values, labels, who.name),
+            self._select_cases(cases.scores, cases.labels, who.name),
             site=who.name,
             epsilon=who.check_epsilon,
             policy=who.policy,
@@ -451,14 +544,3 @@ def log_and_mask(failure: Failure, log: logging.Logger) -> Failure:
     with contextlib.suppress(BaseException):  # an exception of a log handler must not travel either
         log.exception("the server receives only: %s", failure.meaning)
     return failure
-
-
-def _split_labels(plan: Plan, computed: Any) -> tuple[Any, Any]:
-    """Return the scores, and the label of each where the plan has groups by label."""
-    paired = isinstance(computed, tuple) and len(computed) == 2 and plain_array(computed[0]).ndim > 0
-    scores, labels = computed if paired else (computed, None)
-    if not plan.grouping.has_labels:
-        return scores, None
-    if labels is None:
-        raise TypeError("for a plan with groups the scores must come as a pair (scores, labels)")
-    return scores, labels
