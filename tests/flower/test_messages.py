@@ -56,7 +56,7 @@ DATA = {"A": draws(1), "B": draws(2), "C": draws(3)}
 def test_the_same_calibration_as_from_files(plan):
     """With open plans and unnamed sites."""
     grid = LocalGrid([site(scores, name=name) for name, scores in DATA.items()])
-    found = calibrate(grid, plan, timeout=60, wait=0)
+    found = calibrate(grid, plan, timeout=60, wait=0, min_sites=3)
     assert found.to_json() == fc.calibrate(plan, reports(plan, DATA)).to_json()
 
 
@@ -392,9 +392,23 @@ def test_the_round_waits_for_sites_that_are_late(caplog, clock):
 
     grid.get_nodes = one_more
     assert calibrate(grid, fc.plan(n_sites=3, confidence_level=0.8), timeout=60).n_answers == 3
-    assert "the round starts now" not in caplog.text
-    assert calibrate(grid, fc.plan(n_sites=4, confidence_level=0.8), timeout=60, wait=0).n_missing == 1
+    assert "wanted" not in caplog.text
+    more = fc.plan(n_sites=4, confidence_level=0.8)
+    with pytest.raises(ValueError, match="at least 4 sites must be there, got 3 of 4; min_sites=3 starts"):
+        calibrate(grid, more, timeout=60, wait=0)
     assert "sites connected: 3, wanted: 4" in caplog.text
+    assert calibrate(grid, more, timeout=60, min_sites=3).n_missing == 1
+
+
+def test_an_open_plan_waits_for_the_sites_that_it_is_told_of(caplog, clock):
+    grid, plan = named_grid(), fc.plan(confidence_level=0.8)
+    with pytest.raises(ValueError, match="at least 4 sites must be there, got 3"):
+        calibrate(grid, plan, timeout=60, wait=2, min_sites=4)
+    assert clock.monotonic() == 2
+    assert calibrate(grid, plan, timeout=60, min_sites=3).n_answers == 3
+    assert "whoever is connected is asked" not in caplog.text
+    assert calibrate(grid, plan, timeout=60).n_answers == 3
+    assert "the plan expects no number of sites: whoever is connected is asked" in caplog.text
 
 
 @pytest.mark.parametrize("value", [None, 0, math.inf, "5"])
@@ -478,7 +492,7 @@ def test_what_travels_is_small():
     grid = LocalGrid([site(draws(1, 100), name="hospital-1")])
     seen = []
     grid.tamper = lambda replies: seen.extend(replies) or replies
-    calibrate(grid, plan, timeout=60, wait=0)
+    calibrate(grid, plan, timeout=60, wait=0, min_sites=1)
     question, reply = grid.sent[0].content["conformal"]["plan"], seen[0].content["conformal"]["report"]
     assert len(question) + len(reply) < 1500
     assert json.loads(reply)["site"] == "hospital-1"

@@ -14,15 +14,31 @@ from fedconformal._extras import need
 
 need("flwr", extra="flower")
 
-from fedconformal.flower._client import add_conformal, conformal_mod, sealed  # noqa: E402
+from fedconformal.flower._client import (  # noqa: E402
+    add_conformal,
+    calibration_record,
+    conformal_mod,
+    read_calibration,
+    sealed,
+)
 
 if TYPE_CHECKING:
     from fedconformal.flower._server import calibrate, check, train
+    from fedconformal.flower._strategy import Conformal
     from fedconformal.rounds import Failure
 
-__all__ = ["add_conformal", "calibrate", "check", "sealed"]
+__all__ = [
+    "Conformal",
+    "add_conformal",
+    "calibrate",
+    "calibration_record",
+    "check",
+    "read_calibration",
+    "sealed",
+]
 
 _LAZY = {
+    "Conformal": "fedconformal.flower._strategy",
     "Failure": "fedconformal.rounds",
     "calibrate": "fedconformal.flower._server",
     "check": "fedconformal.flower._server",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flwr.clientapp import ClientApp
 
     from fedconformal import rounds
-    from fedconformal.documents import Plan
+    from fedconformal.documents import Calibration, CalibrationView, Plan
 
 log = logging.getLogger("flwr.fedconformal")
 
@@ -36,6 +36,63 @@ def read_field(message: Message, name: str, *, beside: str | None = None) -> obj
 
     record: Mapping[str, Any] = message.content.config_records.get(RECORD) or {}
     return rounds.extract_field(record, name, (key for key in message.content if key not in (RECORD, beside)))
+
+
+def calibration_record(calibration: Calibration | CalibrationView) -> ConfigRecord:
+    """Return the record that brings a calibration to the sites, in a message of any type.
+
+    Parameters
+    ----------
+    calibration : Calibration or CalibrationView
+        Result of `calibrate`; of one with groups, one group: ``calibration["child"]``.
+
+    Returns
+    -------
+    ConfigRecord
+        For the content of a message, under any name; also an ``evaluate_config``.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> calibration = fc.conformalize({"A": range(40), "B": range(60)}, score="absolute")
+    >>> list(calibration_record(calibration))
+    ['calibration']
+    """
+    from fedconformal import rounds
+
+    return ConfigRecord({"calibration": rounds.pack_calibration(calibration)})
+
+
+def read_calibration(message: Message) -> Calibration | CalibrationView:
+    """Read the calibration that a message brings, for prediction sets at a site.
+
+    Parameters
+    ----------
+    message : Message
+        With a `calibration_record` in its content.
+
+    Returns
+    -------
+    Calibration or CalibrationView
+        As it was sent.
+
+    Raises
+    ------
+    DocumentError
+        If there is none, or it does not fit together.
+
+    Examples
+    --------
+    In a handler of a ClientApp:
+
+    >>> def sets(message, context):
+    ...     calibration = read_calibration(message)
+    ...     return calibration.predict_set([[0.9, 0.1], [0.4, 0.6]])
+    """
+    from fedconformal import rounds
+
+    records = message.content.config_records.values()
+    return rounds.unpack_calibration(next((r["calibration"] for r in records if "calibration" in r), None))
 
 
 def _read_arrays(message: Message) -> ArrayRecord:

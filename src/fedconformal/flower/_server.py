@@ -45,6 +45,7 @@ def calibrate(
     reports: str | Path | None = None,
     nodes: Chosen | None = None,
     wait: float = 10.0,
+    min_sites: int | None = None,
     on_refused: Literal["raise", "skip"] = "skip",
 ) -> Calibration:
     """Ask every connected site for its report, once, and turn the reports into a Calibration.
@@ -72,8 +73,11 @@ def calibrate(
         Nodes to ask: a function of Flower's NodeInfo (``node_id``, ``name``, ...), or numbers or registered
         names; all by default.
     wait : float
-        Seconds to wait for as many sites as the plan has; then the round starts with those that are
-        connected.
+        Seconds to wait for as many sites as the plan has, or ``min_sites``; then the round starts with those
+        that are connected.
+    min_sites : int, optional
+        Smallest number of sites to start with; by default as many as the plan needs for finite thresholds,
+        or those that an open plan expects.
     on_refused : {"skip", "raise"}
         Skip reports that do not answer the plan and list them in the calibration, or raise
         RefusedReportsError.
@@ -82,6 +86,11 @@ def calibrate(
     -------
     Calibration
         The thresholds, and the missing sites.
+
+    Raises
+    ------
+    ValueError
+        If too few sites are connected, or none answered.
 
     Examples
     --------
@@ -97,8 +106,11 @@ def calibrate(
     model = model_digest(arrays) if arrays else None
     folder = None if reports is None else rounds.Folder(reports, plan, model=model)
     is_over = folder is not None and folder.is_complete
-    connected = {} if is_over else _wait_for_nodes(grid, nodes, plan, wait)
+    connected = {} if is_over else _wait_for_nodes(grid, nodes, min_sites or plan.n_sites, wait)
     collection = rounds.ReportCollection(plan, connected, engine="Flower", log=log, folder=folder)
+    if not is_over:
+        answered = [report.site for report in collection.answers]
+        rounds.check_present(plan, connected, answered=answered, minimum=min_sites, log=log)
     _ask_nodes(grid, collection, arrays, timeout)
     return collection.calibrate(timeout=timeout, on_refused=on_refused)
 
@@ -149,7 +161,7 @@ def check(
     [('north', 200), ('south', 200), ('west', 200)]
     """
     rounds.check_options(timeout, wait=wait)
-    connected = _wait_for_nodes(grid, nodes, calibration.whole.plan, wait)
+    connected = _wait_for_nodes(grid, nodes, calibration.n_answers, wait)
     collection = rounds.CheckCollection(calibration, connected, engine="Flower", log=log)
     _ask_nodes(grid, collection, arrays, timeout)
     return collection.assess(timeout=timeout)
@@ -167,13 +179,14 @@ def find_path(grid: Grid, path: str | Path) -> Path:
     return (app / path).resolve()
 
 
-def _wait_for_nodes(grid: Grid, chosen: Chosen | None, plan: Plan, wait: float) -> dict[int, str]:
-    """Wait until enough of the chosen nodes are connected; return the registered name, if any, of each."""
-    wanted = plan.n_sites or 1
+def _wait_for_nodes(grid: Grid, chosen: Chosen | None, wanted: int | None, wait: float) -> dict[int, str]:
+    """Wait until this many of the chosen nodes are connected; return the registered name, if any, of each."""
     if isinstance(chosen, str) or not (chosen is None or callable(chosen) or isinstance(chosen, Collection)):
         raise TypeError(f"nodes must be a function of a node, or numbers or names of nodes, got {chosen!r}")
     if isinstance(chosen, Collection):
-        wanted = min(wanted, len(chosen)) if wanted > 1 else len(chosen)
+        wanted = min(wanted or len(chosen), len(chosen))
+    elif wanted is None:
+        log.warning("the plan expects no number of sites: whoever is connected is asked; see min_sites")
 
     def is_chosen(node: NodeInfo) -> bool:
         if callable(chosen):
@@ -183,10 +196,10 @@ def _wait_for_nodes(grid: Grid, chosen: Chosen | None, plan: Plan, wait: float) 
     deadline = time.monotonic() + wait
     while True:
         nodes = {node.node_id: node.name for node in grid.get_nodes() if is_chosen(node)}
-        if len(nodes) >= wanted:
+        if len(nodes) >= (wanted or 1):
             return nodes
         if time.monotonic() >= deadline:
-            log.warning("sites connected: %d, wanted: %d; the round starts now", len(nodes), wanted)
+            log.warning("sites connected: %d, wanted: %d", len(nodes), wanted or 1)
             return nodes
         time.sleep(min(0.5, max(0.0, deadline - time.monotonic())))
 
