@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from flwr.clientapp import ClientApp
 
     from fedconformal import rounds
-    from fedconformal.documents import Calibration, CalibrationView, Plan
+    from fedconformal.documents import Calibration, Plan
+    from fedconformal.flower._sets import Thresholds
 
 log = logging.getLogger("flwr.fedconformal")
 
@@ -38,13 +39,13 @@ def read_field(message: Message, name: str, *, beside: str | None = None) -> obj
     return rounds.extract_field(record, name, (key for key in message.content if key not in (RECORD, beside)))
 
 
-def calibration_record(calibration: Calibration | CalibrationView) -> ConfigRecord:
-    """Return the record that brings a calibration to the sites, in a message of any type.
+def calibration_record(calibration: Calibration) -> ConfigRecord:
+    """Return the record that brings the thresholds of a calibration to sites, in a message of any type.
 
     Parameters
     ----------
-    calibration : Calibration or CalibrationView
-        Result of `calibrate`; of one with groups, one group: ``calibration["child"]``.
+    calibration : Calibration
+        Result of `calibrate`.
 
     Returns
     -------
@@ -58,13 +59,13 @@ def calibration_record(calibration: Calibration | CalibrationView) -> ConfigReco
     >>> list(calibration_record(calibration))
     ['calibration']
     """
-    from fedconformal import rounds
+    from fedconformal.flower._sets import Thresholds
 
-    return ConfigRecord({"calibration": rounds.pack_calibration(calibration)})
+    return ConfigRecord({"calibration": Thresholds.of(calibration).model_dump_json()})
 
 
-def read_calibration(message: Message) -> Calibration | CalibrationView:
-    """Read the calibration that a message brings, for prediction sets at a site.
+def read_calibration(message: Message) -> Thresholds:
+    """Read the thresholds that a message brings, for prediction sets at a site.
 
     Parameters
     ----------
@@ -73,13 +74,13 @@ def read_calibration(message: Message) -> Calibration | CalibrationView:
 
     Returns
     -------
-    Calibration or CalibrationView
-        As it was sent.
+    Thresholds
+        With the methods ``predict_set``, ``predict_interval`` and ``threshold_of`` of a calibration.
 
     Raises
     ------
-    DocumentError
-        If there is none, or it does not fit together.
+    ValueError
+        If there are none.
 
     Examples
     --------
@@ -89,10 +90,12 @@ def read_calibration(message: Message) -> Calibration | CalibrationView:
     ...     calibration = read_calibration(message)
     ...     return calibration.predict_set([[0.9, 0.1], [0.4, 0.6]])
     """
-    from fedconformal import rounds
+    from fedconformal.flower._sets import Thresholds
 
-    records = message.content.config_records.values()
-    return rounds.unpack_calibration(next((r["calibration"] for r in records if "calibration" in r), None))
+    for record in message.content.config_records.values():
+        if isinstance(text := record.get("calibration"), str):
+            return Thresholds.model_validate_json(text)
+    raise ValueError("the message carries no calibration: see calibration_record")
 
 
 def _read_arrays(message: Message) -> ArrayRecord:
