@@ -37,12 +37,9 @@ def grid(app, folder, **config):
     nodes = []
     for i in range(SITES):
         rng = np.random.default_rng(i)
-        data = {"targets": rng.random(80)}
-        for new in ("", "new-"):
-            data |= {f"{new}features": rng.random((80, 5)), f"{new}labels": rng.integers(4, size=80)}
-        files = {name: str(folder / f"{name}-{i}.npy") for name in data}
-        for name, values in data.items():
-            np.save(files[name], values)
+        files = {name: str(folder / f"{name}-{i}.npz") for name in ("data", "new-data")}
+        for file in files.values():
+            np.savez(file, X=rng.random((80, 5)), y=rng.integers(4, size=80))
         nodes.append((app, {"partition-id": i, **files}))
     return LocalGrid(nodes, config=config)
 

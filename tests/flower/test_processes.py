@@ -97,20 +97,26 @@ def as_in_files(plan, seeds, **options):
 
 @pytest.mark.nightly
 def test_the_guide_in_simulation(place, home):
+    """Twice, as users run it: what is not given goes to the folder of the app."""
     (home / "examples").symlink_to(ROOT / "examples")
-    output = f"""--run-config 'output="{home}/result"'"""
-    printed = run_documented("--federation-config", place, output, cwd=home)
-    shown = GUIDE.read_text().split("(the test runs it and compares):\n")[1].split("\nWithout `--fed")[0]
+    shown = GUIDE.read_text().split("(the test runs it and compares):\n")[1].split("\n**5. ")[0]
     lines = [line.strip() for line in shown.splitlines() if line.strip() not in {"", "..."}]
-    assert len(lines) == 6
-    assert [line for line in lines if line not in printed.splitlines()] == []
-    assert len(re.findall(r"^site-\d: [01]\.\d+ of 36 new images covered", printed, re.MULTILINE)) == 10
-    result = home / "result"
-    reports = [fc.Report.read(path) for path in (result / "reports").glob("report-*.json")]
-    published = fc.Calibration.read(result / "calibration.json")
-    assert all(finding.holds for finding in fc.audit.verify(published, reports))
-    with np.load(result / "model.npz") as model:
-        assert published.plan.terms.model == model_digest(ArrayRecord([model[name] for name in model.files]))
+    assert len(lines) == 8
+    for _ in range(2):
+        printed = run_documented("--federation-config", place, cwd=home)
+        assert [line for line in lines if line not in printed.splitlines()] == []
+        assert len(re.findall(r"^site-\d: [01]\.\d+ of 36 new images covered", printed, re.MULTILINE)) == 10
+    (app,) = (place / "flwr" / "apps").glob("fedconformal.digits.*")
+    assert f"calibration saved as {app}/calibration.json" in printed
+    published = fc.Calibration.read(app / "calibration.json")
+    rounds = sorted((app / "reports").iterdir())
+    assert len(rounds) == 2
+    assert all(f"{folder}" in printed for folder in rounds[1:])
+    for folder in rounds:
+        reports = [fc.Report.read(path) for path in folder.glob("report-*.json")]
+        assert all(finding.holds for finding in fc.audit.verify(published, reports))
+    model = read_model(rounds[0])
+    assert published.plan.terms.model == model_digest(model)
 
 
 def run_simulation(place, home, plan, **configuration):
@@ -157,11 +163,13 @@ def test_a_deployed_site_gives_the_same_calibration_as_files(home):
 def test_the_guide_in_deployment(home):
     """Two sites instead of four, for Flower starts a process for every message."""
     proxy()
-    options = ("--sites", "2", "--home", str(home / "federation"), "--output", str(home / "result"))
+    output = home / "calibration.json"
+    options = ("--sites", "2", "--home", str(home / "federation"), "--output", str(output))
     printed = run_documented("deploy.py", home, *options)
     assert "from 2 of 2 sites" in printed
     assert len(re.findall(r"^site-\d: [01]\.\d+ of 180 new images covered", printed, re.MULTILINE)) == 2
-    assert fc.Calibration.read(home / "result" / "calibration.json").n_answers == 2
+    assert "prediction sets at 2 sites hold" in printed
+    assert fc.Calibration.read(output).n_answers == 2
     assert list(home.rglob("deploy.py")) == []  # no part of the app
 
 
