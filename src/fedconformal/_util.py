@@ -269,9 +269,11 @@ def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
     try:
         number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         with open(number, "rb") as file:
-            if not stat.S_ISREG(os.fstat(number).st_mode):
+            status = os.fstat(number)
+            if not stat.S_ISREG(status.st_mode):
                 raise ValueError(f"{path}: is not a regular file")
-            return file.read(most)
+            # Memory for the largest file is not taken for every small one; some systems' files say 0.
+            return file.read(min(most, status.st_size + 1) if status.st_size else most)
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror or error}") from None
 

@@ -538,6 +538,15 @@ class Plan(PlanAttributes, AuthoredDocument):
         return max(design.max_faulty for design in self.designs)
 
     @property
+    def choices(self) -> dict[str, tuple[str | None, ...]]:
+        """Names of the score, the promises and the messages, by the field of a site's policy."""
+        return {
+            "scores": (None if self.score is None else self.score.name,),
+            "promises": tuple(design.promise for design in self.designs),
+            "messages": tuple(design.message.kind for design in self.designs),
+        }
+
+    @property
     def problems(self) -> tuple[str, ...]:
         """A sentence for each level that cannot be reached, with what would suffice."""
         found: tuple[str, ...] = call_higher("protocol.describe_problems", self)

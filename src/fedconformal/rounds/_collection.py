@@ -11,7 +11,7 @@ import logging
 import math
 import os
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeGuard, TypeVar
@@ -28,6 +28,7 @@ from fedconformal.documents import (
     Plan,
     Refusal,
     Report,
+    SigningKey,
 )
 from fedconformal.documents._base import paused_collector
 from fedconformal.rounds import _site
@@ -176,7 +177,7 @@ class Folder:
 
     def keep(self, node: str, name: str, report: Report) -> None:
         """Write the report of a node, by its number and registered name, before anything is done with it."""
-        write_text(self._file(node, name), report.to_json() + "\n", force=True)
+        write_text(self.path / self._file(node, name), report.to_json(indent=None) + "\n", force=True)
 
     def keep_refusal(self, node: str | None, refusal: Refusal) -> None:
         """Write a refusal on arrival; the node is None if the sender is unknown."""
@@ -186,17 +187,13 @@ class Folder:
             file.flush()
             os.fsync(file.fileno())
 
-    def has(self, node: str, name: str) -> bool:
-        """Return whether the report of a node is here, or was refused."""
-        return bool(self.answered({node: name}))
-
     def answered(self, nodes: Mapping[Node, str]) -> set[Node]:
         """Return the nodes, given with their names, whose report is here, or was refused."""
         refused, files = {line["node"] for line in self._refusals()}, set(os.listdir(self.path))
         return {
             node
             for node, name in nodes.items()
-            if str(node) in refused or self._file(str(node), name).name in files
+            if str(node) in refused or self._file(str(node), name) in files
         }
 
     def read(self) -> tuple[list[Report], list[Refusal]]:
@@ -211,11 +208,12 @@ class Folder:
         text = read_regular(file, _MOST_NOTED).decode() if file.exists() else ""
         return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
-    def _file(self, node: str, name: str) -> Path:
-        """Return the file of a node: recognisable and unique for any name."""
+    @staticmethod
+    def _file(node: str, name: str) -> str:
+        """Return the name of a node's file: recognisable and unique for any name."""
         digest = hashlib.sha256(f"{node}\n{name}".encode()).hexdigest()
         shown = re.sub(r"[^A-Za-z0-9_-]+", "_", name or node)
-        return self.path / f"report-{shown[:60]}-{digest[:12]}.json"
+        return f"report-{shown[:60]}-{digest[:12]}.json"
 
 
 def list_json(folder: Path) -> Iterator[Path]:
@@ -283,6 +281,7 @@ class Answers(Generic[Node, Answer]):
 
     def __init__(self, nodes: Mapping[Node, str], *, engine: str, log: logging.Logger) -> None:
         self.nodes, self.engine, self._log = nodes, engine, log
+        self._has_names = any(nodes.values())
         self.answers: list[Answer] = []
         self.refused: list[Refusal] = []
         self._open = dict.fromkeys(nodes)
@@ -358,7 +357,7 @@ class Answers(Generic[Node, Answer]):
         Where some nodes have registered names, one without could only be posing as one of them.
         """
         registered = self.nodes[node]
-        if not registered and any(self.nodes.values()):
+        if not registered and self._has_names:
             raise DocumentError(
                 f"reports as {answer.site!r}, but is not registered under a name as others are"
             )
@@ -405,6 +404,7 @@ class ReportCollection(Answers[Node, Report]):
     ) -> None:
         super().__init__(nodes, **options)
         self.plan, self.packed, self._folder = plan, _site.pack_plan(plan), folder
+        self._longest = _site.longest_report(plan)
         if folder is not None:
             self.answers, self.refused = folder.read()
         before, self._before = tuple(self.answers), {report.digest for report in self.answers}
@@ -449,7 +449,7 @@ class ReportCollection(Answers[Node, Report]):
         return calibration
 
     def _read(self, packed: object) -> Report:
-        return _site.unpack_report(packed, longest=_site.longest_report(self.plan))
+        return _site.unpack_report(packed, longest=self._longest)
 
     def _accept(self, node: Node, answer: Report) -> None:
         if answer.digest in self._before:  # known under another number before, and asked again
@@ -473,6 +473,9 @@ class CheckCollection(Answers[Node, Check]):
         The calibration that sites check; of one with groups, one group: ``calibration["child"]``.
     nodes : mapping
         As for `ReportCollection`.
+    key : SigningKey, optional
+        The coordinator's, for sites whose policy wants its signature. Without it a signed calibration is sent
+        as a whole, and of others the thresholds.
     **options : engine, log
         As for `ReportCollection`.
 
@@ -490,10 +493,18 @@ class CheckCollection(Answers[Node, Check]):
     question = _site.CHECK
 
     def __init__(
-        self, calibration: Calibration | CalibrationView, nodes: Mapping[Node, str], **options: Any
+        self,
+        calibration: Calibration | CalibrationView,
+        nodes: Mapping[Node, str],
+        *,
+        key: SigningKey | None = None,
+        **options: Any,
     ) -> None:
+        from fedconformal import monitoring
+
         super().__init__(nodes, **options)
-        self.calibration, self.packed = calibration, _site.pack_calibration(calibration)
+        self.calibration, self.packed = calibration, _site.pack_calibration(calibration, key=key)
+        monitoring.refuse_unverified(calibration.whole)  # as sites cannot: they get the thresholds alone
 
     def assess(self, *, timeout: float) -> Assessment:
         """Assess the coverage at each site; checks that do not fit, or contradict each other, are left out.
@@ -515,9 +526,10 @@ class CheckCollection(Answers[Node, Check]):
         """
         from fedconformal import monitoring
 
-        counting = []
-        for site in sorted({check.site for check in self.answers}):
-            checks = [check for check in self.answers if check.site == site]
+        counting, by_site = [], defaultdict(list)
+        for check in self.answers:
+            by_site[check.site].append(check)
+        for site, checks in sorted(by_site.items()):
             if all(check == checks[0] for check in checks):
                 counting.append(checks[0])
             else:

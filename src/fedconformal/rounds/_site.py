@@ -22,6 +22,7 @@ from fedconformal.documents import (
     Calibration,
     CalibrationView,
     Check,
+    CheckQuestion,
     DocumentError,
     Plan,
     Report,
@@ -120,22 +121,33 @@ def _decompress(packed: bytes, kind: str, largest: int) -> bytes:
     return text
 
 
-def pack_calibration(calibration: Calibration | CalibrationView) -> bytes:
-    """Turn a calibration, or one group of it with all levels, into bytes for the wire, for sites to check."""
+def pack_calibration(calibration: Calibration | CalibrationView, *, key: SigningKey | None = None) -> bytes:
+    """Turn a calibration, or one group of it with all levels, into bytes for the wire, for sites to check.
+
+    The thresholds travel, signed with ``key`` if it is given. Without it a signed calibration travels as a
+    whole, as sites may want to see its signature.
+    """
     whole, group = calibration.whole, calibration.group
     if calibration != (whole if group is None else whole[group]) or (group is None and whole.plan.is_grouped):
         example = f", as in calibration[{whole.plan.groups[0]!r}]" if whole.plan.is_grouped else ""
         raise ValueError(
             f"calibration must be one without groups, or one group of it{example}, with all its levels"
         )
-    text = f"{json.dumps(group)}\n{whole.to_json(indent=None)}"
+    if key is None and whole.signature is not None:
+        text = f"{json.dumps(group)}\n{whole.to_json(indent=None)}"
+    else:
+        question = CheckQuestion.of(calibration)
+        text = (question if key is None else key.sign(question)).to_json(indent=None)
     return zlib.compress(text.encode(), 9)
 
 
-def unpack_calibration(packed: object) -> Calibration | CalibrationView:
-    """Read the calibration, or the group of one, that a site is asked to check, or raise a DocumentError."""
+def unpack_calibration(packed: object) -> Calibration | CalibrationView | CheckQuestion:
+    """Read what a site is asked to check, a whole calibration or its thresholds, or raise a DocumentError."""
     compressed = _check_type(packed, bytes, "the message carries no calibration")
-    first, _, text = _decompress(compressed, "calibration", Calibration.limit.largest).partition(b"\n")
+    content = _decompress(compressed, "calibration", Calibration.limit.largest)
+    if content.startswith(b"{"):
+        return CheckQuestion.from_json(content)
+    first, _, text = content.partition(b"\n")
     whole = Calibration.from_json(text)
     try:
         group = json.loads(first)
@@ -307,8 +319,8 @@ class Question:
     def answer(
         self,
         packed: object,
-        scores: Callable[[Plan], Any],
-        site: Callable[[Plan], Site],
+        scores: Callable[[Any], Any],
+        site: Callable[[Any], Site],
         *,
         model: str | None = None,
         log: logging.Logger,
@@ -321,7 +333,8 @@ class Question:
         packed : object
             The question, as `pack_plan` or `pack_calibration` made it.
         scores : callable
-            Returns the site's cases for a plan, as `read_cases` takes them.
+            Returns the site's cases for a plan, as `read_cases` takes them. A check passes its question in
+            the place of the plan, which has ``score``, ``classes``, ``terms`` and ``confidence_levels``.
         site : callable
             Returns the `Site` that answers a plan; for a check its data set is that of the new cases.
         model : str, optional
@@ -374,14 +387,18 @@ class Cases:
 
 
 def read_cases(
-    plan: Plan, computed: Any, *, private: bool = False, rng: np.random.Generator | None = None
+    plan: Plan | CheckQuestion,
+    computed: Any,
+    *,
+    private: bool = False,
+    rng: np.random.Generator | None = None,
 ) -> Cases:
     """Read what a site's own function computed.
 
     Parameters
     ----------
-    plan : Plan
-        The plan that is answered, or that of the calibration.
+    plan : Plan or CheckQuestion
+        What is answered.
     computed : array, pair or mapping
         A mapping with ``truth`` and ``prediction``, of which the plan's score is computed here, or with
         ``scores`` and the ``score`` that they are, a name or an object; and perhaps ``groups``: the group, or
@@ -482,10 +499,10 @@ class ReportRequest:
 
 
 class CheckRequest:
-    """A calibration, which is answered with the number of new cases that it covers.
+    """Thresholds of a calibration, which are answered with the number of new cases that they cover.
 
-    It is verified first, as far as that is possible without the reports. Its author may still have chosen the
-    thresholds: the site's policy and its ledger, if it has one, limit what can be learned from the counts.
+    Whoever asks may have chosen them: the site's policy and its ledger, if it has one, limit what can be
+    learned from the counts. A whole calibration is verified first.
     """
 
     def __init__(self, packed: object) -> None:
@@ -504,7 +521,8 @@ class CheckRequest:
 
     def read_cases(self, who: Site, computed: Any) -> Cases:
         """Read what the site computed."""
-        rng = None if who.ledger is None else who.ledger.generator(self.calibration.whole.digest, who.name)
+        digest = self.calibration.calibration_digest
+        rng = None if who.ledger is None else who.ledger.generator(digest, who.name)
         return read_cases(self.plan, computed, private=who.check_epsilon is not None, rng=rng)
 
     def prepare(self, who: Site, model: str | None, cases: Cases) -> Prepared:
