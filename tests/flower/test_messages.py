@@ -18,8 +18,9 @@ pytest.importorskip("flwr", reason="the extra [flower] is not installed")
 from flower_grid import LocalGrid
 from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
+from flwr.common.constant import ErrorCode
 
-from fedconformal.flower import Failure, add_conformal, calibrate, sealed
+from fedconformal.flower import Failure, _server, add_conformal, calibrate, sealed
 from fedconformal.rounds import pack_plan
 
 SECRET = "patient 4711"
@@ -71,8 +72,8 @@ def test_every_plan_gives_the_same_bytes_as_through_files(name, tmp_path):
     found = calibrate(LocalGrid(nodes), given.plan, timeout=60, reports=tmp_path / "reports")
     sent, expected = given.expected()
     assert found.to_json() == expected.to_json()
-    kept = [path.read_text() for path in (tmp_path / "reports").glob("report-*.json")]
-    assert sorted(kept) == sorted(report.to_json() + "\n" for report in sent)
+    kept = [fc.Report.read(path) for path in (tmp_path / "reports").glob("*/report-*.json")]
+    assert sorted(report.digest for report in kept) == sorted(report.digest for report in sent)
 
 
 def test_a_site_that_is_not_asked_sends_a_code_and_is_not_missing(caplog):
@@ -282,6 +283,11 @@ def test_a_registered_node_speaks_for_its_own_site_and_nobody_else_for_it():
     }
 
 
+def test_every_error_code_of_flower_has_a_sentence():
+    codes = {value for name, value in vars(ErrorCode).items() if name.isupper()}
+    assert codes - {ErrorCode.UNKNOWN} == set(_server._CODES)
+
+
 def test_an_error_reply_is_attributed_by_the_question_not_by_its_source(caplog):
     def die(replies):
         """As Flower does when a SuperNode is killed: the error comes from node 1."""
@@ -293,7 +299,7 @@ def test_an_error_reply_is_attributed_by_the_question_not_by_its_source(caplog):
     plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
     found = calibrate(grid, plan, timeout=60)
     assert found.missing == ("B",)
-    assert "B sent no report: Flower's error code 5" in caplog.text
+    assert "B sent no report: it is not connected any more" in caplog.text
     assert SECRET not in caplog.text
 
 
@@ -460,7 +466,8 @@ def test_nodes_that_nobody_can_choose_by(nodes):
         calibrate(named_grid(), fc.plan(confidence_level=0.8), timeout=60, nodes=nodes)
 
 
-def test_a_server_that_dies_goes_on_from_the_reports_it_has(tmp_path, clock):
+def test_a_server_that_dies_goes_on_from_the_reports_it_has(tmp_path, clock, caplog):
+    caplog.set_level("INFO", "flwr.fedconformal")
     plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
     names = {100: "A", 101: "B", 102: "C"}
 
@@ -473,18 +480,33 @@ def test_a_server_that_dies_goes_on_from_the_reports_it_has(tmp_path, clock):
     pull, first.pull_messages = first.pull_messages, die
     with pytest.raises(ConnectionError):
         calibrate(first, plan, timeout=60, reports=tmp_path / "reports")
+    (kept,) = (tmp_path / "reports").iterdir()
+    assert f"reports are kept in {kept}" in caplog.text
     again = named_grid(names=names)
-    found = calibrate(again, plan, timeout=60, reports=tmp_path / "reports")
+    found = calibrate(again, plan, timeout=60, reports=kept)
     assert [message.metadata.dst_node_id for message in again.sent] == [102]
     assert found.to_json() == fc.calibrate(plan, reports(plan, DATA)).to_json()
     nobody = LocalGrid([])
-    assert calibrate(nobody, plan, timeout=60, reports=tmp_path / "reports") == found
+    assert calibrate(nobody, plan, timeout=60, reports=kept) == found
     assert clock.monotonic() == 0  # nobody is waited for
     with pytest.raises(ValueError, match="another one"):
-        calibrate(nobody, fc.plan(n_sites=3), timeout=60, reports=tmp_path / "reports")
+        calibrate(nobody, fc.plan(n_sites=3), timeout=60, reports=kept)
     retrained = ArrayRecord([np.zeros(2)])  # the same plan, but no answer of before fits
     with pytest.raises(ValueError, match="folder of this model"):
-        calibrate(nobody, plan, retrained, timeout=60, reports=tmp_path / "reports")
+        calibrate(nobody, plan, retrained, timeout=60, reports=kept)
+
+
+def test_the_same_line_twice_makes_two_rounds_in_the_folder_of_the_app(tmp_path, monkeypatch):
+    monkeypatch.setenv("FLWR_HOME", str(tmp_path))
+    plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
+    for model in (1.0, 2.0):
+        grid = named_grid()
+        grid.run = SimpleNamespace(
+            run_id=1, fab_id="me/app", fab_version="1.0.0", fab_hash="0123456789abcdef"
+        )
+        calibrate(grid, plan, ArrayRecord([np.array([model])]), timeout=60, reports="reports")
+        assert len(grid.sent) == 3
+    assert len(list((tmp_path / "apps" / "me.app.1.0.0.01234567" / "reports").iterdir())) == 2
 
 
 def test_what_travels_is_small():

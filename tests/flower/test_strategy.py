@@ -194,6 +194,18 @@ def test_a_failed_calibration_loses_no_model(caplog):
     assert result.evaluate_metrics_clientapp[1] == MetricRecord({"loss": 0.5})
 
 
+def test_a_round_is_resumed_with_its_model_and_without_training(tmp_path):
+    first = Conformal(fedavg(), **OPTIONS, reports=tmp_path / "reports").start(grid(), START, num_rounds=1)
+    (kept,) = (tmp_path / "reports").iterdir()
+    (kept / "complete").unlink()  # the server died before
+    next(kept.glob("report-*.json")).unlink()
+    nodes = grid()
+    again = Conformal.from_config(fedavg(), {"reports": str(kept)}).start(nodes, START, num_rounds=1)
+    assert [message.metadata.message_type for message in nodes.sent] == ["query.conformal"]
+    assert again.arrays == first.arrays
+    assert again.calibration.to_json() == first.calibration.to_json()
+
+
 def test_the_plan_names_the_model_that_was_trained():
     result = Conformal(fedavg(), **OPTIONS).start(grid(), START, num_rounds=1)
     assert result.calibration.plan.terms.model == model_digest(result.arrays)

@@ -114,7 +114,7 @@ def add_conformal(
     check_scores_fn: Callable[..., Any] | None = None,
     settings: Callable[[Context], Mapping[str, Any]] | None = None,
 ) -> None:
-    """Let a ClientApp answer plans: ``scores_fn`` computes the site's scores, one report leaves.
+    """Let a ClientApp answer plans: ``scores_fn`` returns the site's cases, one report leaves.
 
     The report is written to the site's log before it leaves (in a simulation at the level DEBUG). If anything
     fails, a fixed code leaves instead (``Failure``), and the exception stays in the site's log.
@@ -125,11 +125,13 @@ def add_conformal(
         The app; its other handlers stay as they are. One with a ``client_fn`` takes no handlers: give it
         ``mods=[conformal_mod(scores_fn)]``, a function with the same options.
     scores_fn : callable
-        Returns the calibration scores of this site, or a pair of scores and labels: the group, or the true
-        class, of each, which a plan with groups needs. It is given those of ``message``, ``context``,
-        ``arrays`` (the model that the server sent, an ArrayRecord), ``parameters`` (the same as a list of
-        numpy arrays) and ``plan`` that its parameters name; with parameters of other names,
-        ``(message, context)``, or ``(context)`` if it has one.
+        Returns the calibration cases of this site: a mapping with ``truth`` and ``prediction``, of which the
+        plan's score is computed here, or with ``scores`` and the ``score`` that they are; and ``groups`` for
+        a plan with groups by label. For a plan that fixes no score also an array of scores, or a pair of
+        scores and groups. It is given those of ``message``, ``context``, ``arrays`` (the model that the
+        server sent, an ArrayRecord), ``parameters`` (the same as a list of numpy arrays) and ``plan`` that
+        its parameters name; with parameters of other names, ``(message, context)``, or ``(context)`` if it
+        has one.
     check_scores_fn : callable, optional
         The same for new cases, on which the site checks a calibration: the number of covered cases leaves.
         Without this function no check is answered.
@@ -149,15 +151,15 @@ def add_conformal(
 
     Examples
     --------
-    In ``client_app.py``; the site computes its scores with the model that comes with the plan:
+    In ``client_app.py``; the site predicts with the model that comes with the plan:
 
     >>> import numpy as np
     >>> from flwr.clientapp import ClientApp
     >>> app = ClientApp()
-    >>> def scores(context, parameters):
+    >>> def cases(context, parameters):
     ...     X, y = np.ones((80, 3)), np.arange(80.0)  # this site's calibration cases
-    ...     return np.abs(y - X @ parameters[0])
-    >>> add_conformal(app, scores)
+    ...     return {"truth": y, "prediction": X @ parameters[0]}
+    >>> add_conformal(app, cases)
     """
     handlers = _make_handlers(scores_fn, check_scores_fn, settings)
     try:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent import futures
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.common.constant import ErrorCode
 
 from fedconformal import rounds
 from fedconformal.documents import Calibration, CalibrationView, Plan
@@ -30,10 +31,24 @@ Chosen: TypeAlias = "Callable[[NodeInfo], bool] | Collection[int | str]"
 # Seconds by which a site's clock may be wrong: Flower drops replies that seem older than their question.
 CLOCKS = 600.0
 
+_CODES = {
+    ErrorCode.LOAD_CLIENT_APP_EXCEPTION: "its ClientApp could not be loaded",
+    ErrorCode.CLIENT_APP_RAISED_EXCEPTION: "its ClientApp raised an exception; its own log says which",
+    ErrorCode.MESSAGE_UNAVAILABLE: "the question, or the reply to it, did not get through in time",
+    ErrorCode.REPLY_MESSAGE_UNAVAILABLE: "the reply came too late",
+    ErrorCode.NODE_UNAVAILABLE: "it is not connected any more",
+    ErrorCode.MOD_FAILED_PRECONDITION: "a mod of its ClientApp refused",
+    ErrorCode.INVALID_FAB: "it could not install the app",
+    ErrorCode.CLIENT_APP_CRASHED: "its ClientApp crashed",
+}
+"""Sentences for Flower's error codes, whose own texts may be long and quote the site."""
+
+_ENGINE: dict[str, Any] = {"engine": "Flower", "log": log, "codes": _CODES}
+
 _PORTIONS = 8  # in which replies are fetched: a large one holds up few others, none if sites are few
 _PATIENCE = 1.0  # seconds until a reply that is still being fetched goes on beside the others
 # Seconds between two looks for replies, at first and at last; in between a share of the time so far.
-_SHORTEST, _LONGEST, _SHARE = 0.05, 3.0, 0.05
+_SHORTEST, _LONGEST, _SHARE = 0.02, 3.0, 0.05
 
 
 def calibrate(
@@ -66,9 +81,9 @@ def calibrate(
         Seconds until a site that has not answered counts as missing. In a deployment SuperNodes look for
         questions, and this function for replies, every three seconds: allow ten at least.
     reports : str or Path, optional
-        A folder in which reports are kept as they arrive. Given again after an interruption, the round is
-        resumed: sites that have answered this plan under this model are not asked, or charged, again, and
-        nobody is once the round is complete.
+        A folder, in the app's folder if it is relative, in which each round gets a new one, named in the log,
+        for its plan, its model and the reports as they arrive. The folder of an interrupted round resumes
+        it: sites that have answered are not asked, or charged, again, and nobody is once it is complete.
     nodes : callable, or collection of int or str, optional
         Nodes to ask: a function of Flower's NodeInfo (``node_id``, ``name``, ...), or numbers or registered
         names; all by default.
@@ -104,10 +119,10 @@ def calibrate(
     """
     rounds.check_options(timeout, wait=wait, on_refused=on_refused)
     model = model_digest(arrays) if arrays else None
-    folder = None if reports is None else rounds.Folder(reports, plan, model=model)
+    folder = None if reports is None else _open_folder(grid, reports, plan, arrays, model)
     is_over = folder is not None and folder.is_complete
     connected = {} if is_over else _wait_for_nodes(grid, nodes, min_sites or plan.n_sites, wait)
-    collection = rounds.ReportCollection(plan, connected, engine="Flower", log=log, folder=folder)
+    collection = rounds.ReportCollection(plan, connected, folder=folder, **_ENGINE)
     if not is_over:
         answered = [report.site for report in collection.answers]
         rounds.check_present(plan, connected, answered=answered, minimum=min_sites, log=log)
@@ -162,7 +177,7 @@ def check(
     """
     rounds.check_options(timeout, wait=wait)
     connected = _wait_for_nodes(grid, nodes, calibration.n_answers, wait)
-    collection = rounds.CheckCollection(calibration, connected, engine="Flower", log=log)
+    collection = rounds.CheckCollection(calibration, connected, **_ENGINE)
     _ask_nodes(grid, collection, arrays, timeout)
     return collection.assess(timeout=timeout)
 
@@ -177,6 +192,26 @@ def find_path(grid: Grid, path: str | Path) -> Path:
     run = grid.run
     app = get_project_dir(run.fab_id, run.fab_version, run.fab_hash) if run.fab_id else Path()
     return (app / path).resolve()
+
+
+def _open_folder(
+    grid: Grid, reports: str | Path, plan: Plan, arrays: ArrayRecord | None, model: str | None
+) -> rounds.Folder:
+    """Return the folder of a new round, or of the one that is resumed."""
+    path = find_path(grid, reports)
+    if not (path / rounds.PLAN_FILE).exists():
+        path = rounds.new_folder(path, plan)
+    log.info("reports are kept in %s", path)
+    parameters = None if arrays is None else {name: array.numpy() for name, array in arrays.items()}
+    return rounds.Folder(path, plan, model=model, parameters=parameters)
+
+
+def read_round(grid: Grid, reports: str | Path | None) -> tuple[Plan, ArrayRecord] | None:
+    """Return the plan and the model of the round that a folder is of; None if it is not one of a round."""
+    if reports is None or not ((path := find_path(grid, reports)) / rounds.PLAN_FILE).exists():
+        return None
+    model = rounds.Folder.read_model(path) or {}
+    return Plan.read(path / rounds.PLAN_FILE), ArrayRecord({name: Array(model[name]) for name in model})
 
 
 def _wait_for_nodes(grid: Grid, chosen: Chosen | None, wanted: int | None, wait: float) -> dict[int, str]:

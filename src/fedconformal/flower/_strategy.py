@@ -15,7 +15,7 @@ from fedconformal import protocol, rounds
 from fedconformal._files import write_text
 from fedconformal.documents import Calibration, Plan
 from fedconformal.flower._client import log
-from fedconformal.flower._server import calibrate, find_path
+from fedconformal.flower._server import calibrate, find_path, read_round
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
@@ -136,30 +136,30 @@ class Conformal(Strategy):
         output = None if self.output is None else find_path(grid, self.output)
         if output is not None:
             output.parent.mkdir(parents=True, exist_ok=True)
-        result = self.strategy.start(grid, initial_arrays, num_rounds, *args, **options)
-        result.arrays = result.arrays or initial_arrays
+        plan, resumed = self.plan, read_round(grid, self._options.get("reports"))
+        if resumed is None:
+            result = self.strategy.start(grid, initial_arrays, num_rounds, *args, **options)
+            result.arrays = result.arrays or initial_arrays
+            if self._names_model:
+                terms = plan.terms.model_copy(update={"model": protocol.model_digest(result.arrays)})
+                plan = plan.model_copy(update={"terms": terms})
+        else:
+            log.info("a round is resumed with its plan and its model: nothing is trained")
+            plan, result = resumed[0], Result(arrays=resumed[1])
         kept = {each.name: getattr(result, each.name) for each in fields(Result)}
+        log.info("[CALIBRATION]")
         try:
-            calibration = self._calibrate(grid, result.arrays)
+            calibration = calibrate(grid, plan, result.arrays or None, **self._options)
+            if output is not None:
+                write_text(output, calibration.to_json() + "\n", force=True)
+                log.info("calibration saved as %s", output)
         except Exception as error:
             log.exception("there is no calibration; the model is in the result")
             return ConformalResult(**kept, outcome=error)
-        if output is not None:
-            write_text(output, calibration.to_json() + "\n", force=True)
-            log.info("calibration saved as %s", output)
         figures = _read_figures(calibration)
         log.info("\t└──> MetricRecord: %s", figures)
         result.evaluate_metrics_clientapp.setdefault(num_rounds, MetricRecord()).update(figures)
         return ConformalResult(**kept, outcome=calibration)
-
-    def _calibrate(self, grid: Grid, arrays: ArrayRecord) -> Calibration:
-        """Ask for reports on the plan, which names this model unless it was given."""
-        plan = self.plan
-        if self._names_model:
-            terms = plan.terms.model_copy(update={"model": protocol.model_digest(arrays)})
-            plan = plan.model_copy(update={"terms": terms})
-        log.info("[CALIBRATION]")
-        return calibrate(grid, plan, arrays, **self._options)
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
