@@ -196,6 +196,7 @@ def test_sealed_keeps_exceptions_of_any_handler_at_the_site(caplog):
     def train(message, context):
         raise RuntimeError(SECRET)
 
+    LocalGrid([])  # gives the process an identity, which messages need
     message = Message(RecordDict(), 100, "train")
     reply = app(message, Context(1, 100, {}, RecordDict(), {}))
     assert reply.error == sent(Failure.SITE)
