@@ -21,6 +21,15 @@ def load_deploy() -> Any:
     return module
 
 
+def environment(home: Path) -> dict[str, str]:
+    """Variables of Flower's commands; simulations in this folder have a SuperLink on a port of their own."""
+    deploy, port = load_deploy(), home / "flwr" / "port"
+    if not port.exists():
+        port.parent.mkdir(exist_ok=True)
+        port.write_text(str(deploy.free_port()))
+    return {**deploy.environment(home), "FLWR_LOCAL_SUPERLINK_HTTP_API_PORT": port.read_text()}
+
+
 def simulate(app: Path, home: Path, sites: int, /, *, timeout: float, **configuration: Any) -> str:
     """Run an app with so many simulated sites, Flower's files in the folder `home`; what was printed.
 
@@ -28,10 +37,9 @@ def simulate(app: Path, home: Path, sites: int, /, *, timeout: float, **configur
     """
     settings = " ".join(f"{field}={json.dumps(value)}" for field, value in configuration.items())
     command = ["flwr", "run", str(app), "--stream", "--federation-config", f"num-supernodes={sites}"]
-    (home / "flwr").mkdir(exist_ok=True)
     return subprocess.run(
         [*command, "--run-config", settings],
-        env=load_deploy().environment(home),
+        env=environment(home),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

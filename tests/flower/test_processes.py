@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks._flower_processes import end_processes, load_deploy, simulate
+from benchmarks._flower_processes import end_processes, environment, load_deploy, simulate
 
 import fedconformal as fc
 
@@ -66,7 +66,7 @@ def run_documented(marker, home, *options, cwd=ROOT):
     return subprocess.run(
         ["bash", "-c", " ".join([documented(marker), *options])],
         cwd=cwd,
-        env=deploy.environment(home),
+        env=environment(home),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -140,7 +140,7 @@ def test_simulation_is_the_same_as_files_and_refuses_a_site_that_is_there_twice(
         ("site-8", "2 different reports from this site: none of them counts")
     ]
     # Ten are asked for reports; nobody for those that are there; three chosen ones; ten for checks.
-    assert "questions: [10, 3, 10]" in printed
+    assert "questions: [10, 3, 10]" in printed, printed
     assert f"checked: {[f'site-{i}' for i in range(8)]} {{30}}" in printed
 
 

@@ -36,4 +36,4 @@ def main(grid: Grid, context: Context) -> None:
     messages = [Message(content, node, "query.sets") for node in grid.get_node_ids()]
     replies = list(grid.send_and_receive(messages, timeout=timeout))
     sizes = [reply.content["metrics"]["set-size"] for reply in replies if reply.has_content()]
-    print(f"prediction sets at {len(sizes)} sites hold {np.mean(sizes):.2f} digits on average")
+    print(f"prediction sets at {len(sizes)} sites hold {np.mean(sizes):.2f} digits on average", flush=True)
