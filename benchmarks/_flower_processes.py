@@ -4,8 +4,11 @@ import contextlib
 import importlib.util
 import json
 import os
+import re
 import signal
 import subprocess
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +40,18 @@ def simulate(app: Path, home: Path, sites: int, /, *, timeout: float, **configur
     """
     settings = " ".join(f"{field}={json.dumps(value)}" for field, value in configuration.items())
     command = ["flwr", "run", str(app), "--stream", "--federation-config", f"num-supernodes={sites}"]
-    return subprocess.run(
-        [*command, "--run-config", settings],
-        env=environment(home),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=True,
-    ).stdout
+    return run_to_the_end([*command, "--run-config", settings], home, timeout=timeout)
+
+
+def run_to_the_end(command: Sequence[str], home: Path, *, timeout: float, **options: Any) -> str:
+    """Run a command; what was printed, of a `flwr run` with the last lines, which its stream may lose."""
+    given = {"env": environment(home), "stdin": subprocess.DEVNULL, **options}
+    run = partial(subprocess.run, capture_output=True, text=True, timeout=timeout, check=True, **given)
+    streamed = run(command).stdout
+    started = re.search(r"started run (\d+)", streamed)
+    if started is None or "flwr run" not in " ".join(command):
+        return streamed
+    return streamed + run(["flwr", "log", started[1], "--show"]).stdout
 
 
 def end_processes(folder: Path) -> None:
