@@ -90,8 +90,11 @@ def test_an_answer_that_was_shown_cannot_be_rolled_back_and_drawn_again(path, mo
     with pytest.raises(KeyboardInterrupt):
         ask(ledger, sample=interrupted)
     charged = copy_of(path, seal_of(path))
+
+    def dies(file, number, seal):
+        return interrupted() if number == 3 else note(file, number, seal)
+
     with monkeypatch.context() as patch:
-        dies = lambda file, number, seal: interrupted() if number == 3 else note(file, number, seal)
         patch.setattr(LedgerFile, "_note", dies)
         with pytest.raises(KeyboardInterrupt):
             ask(ledger)

@@ -20,9 +20,10 @@ order of the writes is the argument, in which a crash may come between any two:
 
 A crash before 2 leaves a seal that is behind by one transaction, whose answer has not left the site: the
 ledger is accepted, and the next call, also one that only reads, brings the seal up to date before it writes
-or returns anything: an answer that was shown can not be rolled back and drawn again. A seal that is further behind is of another time than its ledger, as after half a restore, and
-refused; so is a ledger whose seal is missing or damaged. Whoever puts back both files of one time is found
-only by the seal in an earlier report, or by one noted elsewhere.
+or returns anything: an answer that was shown can not be rolled back and drawn again. A seal that is further
+behind is of another time than its ledger, as after half a restore, and refused; so is a ledger whose seal is
+missing or damaged. Whoever puts back both files of one time is found only by the seal in an earlier report,
+or by one noted elsewhere.
 
 A committed transaction survives a power cut: with ``synchronous = EXTRA`` and a rollback journal a
 transaction is committed by deleting the journal, and FULL alone does not wait for that deletion, so that a
