@@ -81,11 +81,13 @@ def test_a_site_reads_its_own_file_where_it_has_one(example, tmp_path):
 @pytest.mark.parametrize("per_class", [False, True], ids=["one-threshold", "per-class"])
 def test_the_torch_example(example, tmp_path, capsys, per_class):
     pytest.importorskip("torch", reason="torch is not installed")
-    app, settings = example("flower-torch", "digits_torch"), {"rounds": 1, "per-class": per_class}
-    asked = app.run(2, output=str(tmp_path / "result"), **settings)
+    app, output = example("flower-torch", "digits_torch"), tmp_path / "calibration.json"
+    settings = {"num-server-rounds": 1, "per-class": per_class, "reports": str(tmp_path / "reports")}
+    asked = app.run(2, output=str(output), **settings)
     assert asked == {"train": 2, "query.conformal": 2}
-    published = fc.Calibration.read(tmp_path / "result" / "calibration.json")
+    published = fc.Calibration.read(output)
     assert len(published.reports) == 2
     assert published.plan.groups == (tuple(map(str, range(10))) if per_class else ())
     assert capsys.readouterr().out.count("a prediction set:") == 5
-    assert app.run(2, output=str(tmp_path / "result"), **settings) == {}
+    (kept,) = (tmp_path / "reports").iterdir()
+    assert app.run(2, output=str(output), **settings | {"reports": str(kept)}) == {}

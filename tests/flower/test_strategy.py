@@ -259,6 +259,14 @@ def test_sets_of_every_kind_are_those_of_the_calibration(options):
     np.testing.assert_array_equal(thresholds.predict_set(table, **where), expected)
 
 
+def test_an_infinite_threshold_arrives_as_it_is():
+    plan = fc.plan(score="lac", confidence_level=0.9)
+    calibration = fc.calibrate(plan, [fc.report(plan, [0.1, 0.2], site="A", score="lac")])
+    LocalGrid([])
+    message = Message(RecordDict({"any": calibration_record(calibration)}), 100, "evaluate")
+    assert read_calibration(message).predict_set([[0.5, 0.5]]).all()
+
+
 def test_a_message_with_a_calibration_is_small():
     """What a thousand sites get of each other must not grow with them."""
     scores = {f"hospital-{i}": np.random.default_rng(i).random(50) for i in range(1000)}

@@ -141,8 +141,8 @@ def check(
 ) -> Assessment:
     """Ask every connected site for the number of its new cases that a calibration covers.
 
-    Sites whose app has a ``check_scores_fn`` verify the calibration and send one count for each level, with
-    noise if they choose so; the others send a code. The log names the sites that did not answer.
+    It is verified here. Sites whose app has a ``check_scores_fn`` get its thresholds and send one count for
+    each level, with noise if they choose so; the others send a code. The log names those that did not answer.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def check(
     Raises
     ------
     ValueError
-        If the calibration has several groups, or no check that counts arrived.
+        If the calibration has several groups or does not verify, or no check that counts arrived.
 
     Examples
     --------

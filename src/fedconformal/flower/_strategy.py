@@ -102,7 +102,7 @@ class Conformal(Strategy):
             ``context.run_config``. Keys that are no option of this class are left to the app; an empty text
             is an option left out.
         **options
-            Further options; those of the configuration come first.
+            Further options, which the configuration overrides.
 
         Returns
         -------
