@@ -45,10 +45,10 @@ _CODES = {
 
 _ENGINE: dict[str, Any] = {"engine": "Flower", "log": log, "codes": _CODES}
 
-_PORTIONS = 8  # in which replies are fetched: a large one holds up few others, none if sites are few
+_PORTIONS = 4  # in which replies are fetched: a large one holds up few others, none if sites are few
 _PATIENCE = 1.0  # seconds until a reply that is still being fetched goes on beside the others
 # Seconds between two looks for replies, at first and at last; in between a share of the time so far.
-_SHORTEST, _LONGEST, _SHARE = 0.02, 3.0, 0.05
+_SHORTEST, _LONGEST, _SHARE = 0.05, 3.0, 0.05
 
 
 def calibrate(
