@@ -3,12 +3,13 @@
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedconformal import monitoring
+from fedconformal import monitoring, protocol
 from fedconformal._files import STANDARD
 from fedconformal._tables import Dialect, read_column
 from fedconformal._text import count
@@ -63,7 +64,14 @@ def check(
             target=target,
             prediction=prediction,
             private=private is not None,
-            rng=None if account is None else account.generator(published.digest, site or ""),
+            draw=partial(
+                protocol.draw_source,
+                site=site or "",
+                policy=_files.read_policy(policy),
+                ledger=account,
+                dataset=dataset,
+                use="check",
+            ),
             dialect=Dialect(separator, decimal, encoding),
         )
         checked = published if label is None else select_group(published, label, calibration)

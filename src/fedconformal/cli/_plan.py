@@ -15,6 +15,7 @@ from fedconformal.cli._show import in_options, paragraph, table, working
 from fedconformal.documents import Design, Plan
 from fedconformal.planning import CRITERIA, PROMISES
 from fedconformal.privacy import exact_text
+from fedconformal.scores import claim_of
 
 _DEFAULT_LEVEL = 0.9
 _INFEASIBLE = 3
@@ -28,6 +29,7 @@ def plan(
     group: list[str] | None = None,
     group_by: str | None = None,
     confidence_level: list[float] | None = None,
+    risk: list[float] | None = None,
     criterion: str | None = None,
     promise: str | None = None,
     numbers: int | None = None,
@@ -49,6 +51,8 @@ def plan(
     """Make a plan."""
     check_output(output, force=force)
     levels = confidence_level or [_DEFAULT_LEVEL]
+    if risk and confidence_level:
+        raise ValueError("--risk is 1 minus --confidence-level: give one of them")
     goal, delta = _parse.criterion(criterion)
     promised, mixture = _parse.promise(promise)
     exact, privacy = _parse.grid(curve, epsilon, bins, paper=paper)
@@ -56,6 +60,7 @@ def plan(
         n_sites=_parse.sites(sites),
         **_parse.sizes(points, group or [], group_by),
         confidence_level=levels[0] if len(levels) == 1 else levels,
+        risk=risk,
         criterion=goal,
         delta=delta,
         promise=promised,
@@ -102,11 +107,14 @@ def show_plan(plan: Plan) -> None:
         _show_sites(plan)
     _show_privacy(plan)
     group = f" of every {plan.grouping.counted(1).removeprefix('1 ')}" if plan.is_grouped else ""
+    claim = claim_of(None if plan.score is None else plan.score.name)
     promised, notes = [], []
     for design in plan.designs:
         promise, criterion = PROMISES[design.promise](), CRITERIA[design.criterion]()
         reached = [float(level.confidence_level) for level in design.levels if level.advice is None]
-        promised += [f"Promised: {promise.sentence(criterion, x, _delta(design), group)}" for x in reached]
+        promised += [
+            f"Promised: {promise.sentence(criterion, x, _delta(design), group, claim)}" for x in reached
+        ]
         if reached and messages.law(design, 0) is not None and (design.n_sites or 0) > 1:
             notes.append(promise.law_note)
     for sentence in dict.fromkeys([*promised, *filter(None, notes)]):

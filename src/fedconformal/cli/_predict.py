@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedconformal._extras import need
 from fedconformal._files import STANDARD, write_atomically
 from fedconformal._tables import Dialect, Table, read_table
@@ -36,6 +38,9 @@ def predict(
 ) -> None:
     """Turn predictions into intervals or label sets."""
     check_output(output, force=force)
+    if predictions.suffix.lower() == _report.ARRAYS:
+        _predict_masks(read(Calibration, calibration), predictions, column, group, site, output, force=force)
+        return
     if output not in (None, STANDARD) and output.suffix.lower() not in _TABLES:
         raise ValueError(f"{output}: the name must end with {' or '.join(_TABLES)}")
     published = read(Calibration, calibration)
@@ -62,6 +67,36 @@ def predict(
         shown = {name: table.numbers([name])[:, 0] for name in used}  # numbers, where the table has text
         result = table.frame.with_columns(frame({**shown, **added}))
     _deliver(result, None if output == STANDARD else output, force=force, as_json=json)
+
+
+def _predict_masks(
+    published: Calibration,
+    path: Path,
+    column: list[str] | None,
+    group: str | None,
+    site: str | None,
+    output: Path | None,
+    *,
+    force: bool,
+) -> None:
+    """Write the mask of each image at each level into a file of numpy."""
+    plan = published.plan
+    if plan.score is None or not column or output is None or output.suffix.lower() != _report.ARRAYS:
+        raise ValueError(
+            f"{path}: images need a plan that fixes the score, --column with the name of their array, and -o "
+            f"with a name that ends with {_report.ARRAYS}"
+        )
+    _report.column_of_labels(plan, group, path, is_new=True)
+    arrays = _report.read_arrays(path, [column[0], *([] if group is None else [group])])
+    labels = None if group is None else [str(label) for label in arrays[group].tolist()]
+    rule = _report.image_score(plan.score, path)
+    predicted = rule.prediction_from(arrays[column[0]])
+    masks = prediction_sets(published, rule, predicted, groups=labels, site=site)
+    levels = plan.confidence_levels
+    names = ["in_set"] if len(levels) == 1 else [f"in_set_{level!r}" for level in levels]
+    held: dict[str, Any] = {name: masks[..., i] for i, name in enumerate(names)}
+    write_atomically(output, lambda file: np.savez_compressed(file, **held), force=force)
+    say(f"wrote {output}: {count(len(predicted), 'mask')}")
 
 
 def sets_of(

@@ -17,6 +17,7 @@ from fedconformal.laws import Summary
 from fedconformal.monitoring import shifted_law
 from fedconformal.pages._render import disclosure, expected_mean, has_law, law_picture
 from fedconformal.planning import CRITERIA, PROMISES
+from fedconformal.scores import claim_of
 
 _MOST_NAMES = 200  # of larger federations the rest stays in the calibration
 
@@ -151,7 +152,9 @@ class LevelClaim:
         self.is_answered = self.solved.votes is not None  # by sites enough for any threshold, be it infinite
         self.votes = claim.message.votes(claim.design, place) or ()
         group = f" of the {claim.group}" if claim.group else ""
-        self.promised = claim.promise.sentence(claim.criterion, self.level, claim.delta, group)
+        score = claim.calibration.plan.score
+        words = claim_of(None if score is None else score.name)
+        self.promised = claim.promise.sentence(claim.criterion, self.level, claim.delta, group, words)
 
     @cached_property
     def _law(self) -> tuple[Summary | None, bool]:

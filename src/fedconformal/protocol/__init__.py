@@ -24,4 +24,4 @@ from fedconformal.protocol._conformalize import (
 from fedconformal.protocol._federation import describe_notes, describe_problems, read_group_by
 from fedconformal.protocol._plan import InfeasibleWarning, model_digest, plan
 from fedconformal.protocol._policy import PolicyError, SitePolicy
-from fedconformal.protocol._report import admit, is_private, prepare, report
+from fedconformal.protocol._report import admit, draw_source, is_private, prepare, report

@@ -28,7 +28,7 @@ from fedconformal.documents._fields import MOST_REFUSALS
 from fedconformal.messages import Answer, largest_so_far, of
 from fedconformal.planning import PROMISES
 from fedconformal.protocol._report import check_current, is_private
-from fedconformal.scores import SCORES, LabelScore, from_name
+from fedconformal.scores import SCORES, LabelScore, LossScore, from_name
 
 Answers = dict[str, Answer]
 """Answer of each site for one group, by site."""
@@ -477,7 +477,7 @@ def everything_sentences(calibration: Calibration) -> tuple[str, ...]:
     if plan.score is None or plan.score.name not in SCORES:
         return ()
     rule = from_name(plan.score.name, **plan.score.parameters)
-    if not isinstance(rule, LabelScore):
+    if not isinstance(rule, LabelScore | LossScore):
         return ()
     n_classes = MOST_CLASSES if plan.classes is None else len(plan.classes)
     sentences = []
@@ -487,7 +487,8 @@ def everything_sentences(calibration: Calibration) -> tuple[str, ...]:
             if threshold < math.inf and rule.admits_all(threshold, n_classes):
                 where = "" if group is None else f", group {group!r}"
                 by_class = group is not None and plan.grouping.by_class
-                what = f"label {group!r} is in every set" if by_class else "every label is in every set"
+                every = "pixel" if rule.takes_images else "label"
+                what = f"label {group!r} is in every set" if by_class else f"every {every} is in every set"
                 sentences.append(
                     f"Level {level:g}{where}: the threshold, {threshold:g}, is as large as a score can be, "
                     f"so {what}."

@@ -322,7 +322,7 @@ def predict_interval(
     """Return the prediction intervals of new cases; the method of a calibration."""
     rule = score_of(calibration.plan.score, score)
     if not isinstance(rule, IntervalScore):
-        raise ValueError(f"score {rule.name!r} is of classes: use predict_set")
+        raise ValueError(f"score {rule.name!r} is not of numbers: use predict_set")
     sets = prediction_sets(calibration, rule, prediction, **where)
     return np.asarray(sets[:, :, 0] if sets.shape[2] == 1 else sets)
 
@@ -338,8 +338,13 @@ def predict_set(
 ) -> Bools | list[Any]:
     """Return the prediction sets of new cases; the method of a calibration."""
     rule = score_of(calibration.plan.score, score)
-    if not isinstance(rule, LabelScore):
+    if isinstance(rule, IntervalScore):
         raise ValueError(f"score {rule.name!r} is of numbers: use predict_interval")
+    single = len(calibration.plan.confidence_levels) == 1
+    if rule.takes_images:
+        masks: Any = prediction_sets(calibration, rule, probabilities, **where)
+        images = [mask[..., 0] if single else mask for mask in masks]
+        return images if isinstance(masks, list) else np.stack(images)
     table = plain_array(probabilities)
     own, names = (
         calibration.plan.classes,
@@ -358,7 +363,7 @@ def predict_set(
     given = np.asarray(sets, dtype=np.bool_)[:, np.argsort(places)]
     if as_labels:
         return labels_in(given, names or own or range(given.shape[1]))
-    return given[:, :, 0] if given.shape[2] == 1 else given
+    return given[:, :, 0] if single else given
 
 
 def prediction_sets(
@@ -402,12 +407,12 @@ def prediction_sets(
         else:
             group = grouping.group_of_site(site) if grouping.by_site else None
             thresholds = np.array(calibration.by_group[group].thresholds)
-        return score.sets(prediction, thresholds, **score.draws(u))
+        return score.sets(prediction, thresholds, **score.draws(u, of_sets=True))
     if not isinstance(score, LabelScore):
         raise ValueError(f"score must be one of classes for a plan by class, got {score.name!r}")
     thresholds = calibration.threshold_of(calibration.plan.classes or (), site=site)
     n_levels = len(calibration.plan.confidence_levels)
-    return score.sets_by_class(prediction, thresholds.reshape(-1, n_levels), **score.draws(u))
+    return score.sets_by_class(prediction, thresholds.reshape(-1, n_levels), **score.draws(u, of_sets=True))
 
 
 def score_of(rule: ScoreRule | None, given: Score | None = None) -> Score:

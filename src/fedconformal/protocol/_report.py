@@ -28,9 +28,10 @@ from fedconformal.documents import (
     unique_labels,
 )
 from fedconformal.messages import check_plan, of
-from fedconformal.privacy import Ledger, exact_text, fingerprint
+from fedconformal.privacy import Ledger, exact_text, fingerprint, keyed_generator
 from fedconformal.protocol._plan import Model, model_digest
 from fedconformal.protocol._policy import PolicyError, SitePolicy
+from fedconformal.scores import Score
 
 _USUAL_POLICY = SitePolicy()
 
@@ -121,6 +122,41 @@ def check_current(plan: Plan, used: str) -> None:
         raise ValueError("the signature of this plan is not that of the key it names")
     if plan.terms.has_expired():
         raise ValueError(f"the plan expired at {plan.terms.expires} and can no longer be {used}")
+
+
+def draw_source(
+    score: Score,
+    *,
+    site: str,
+    policy: SitePolicy,
+    ledger: Ledger | None,
+    dataset: str | None,
+    use: str = "report",
+) -> np.random.Generator | None:
+    """Return the random numbers for a site's randomized scores, which no plan or round can choose.
+
+    They are keyed by a secret of the ledger, or else of the policy: one draw for each data set and score. The
+    parameters of the score do not count, lest whoever writes plans try several.
+
+    Parameters
+    ----------
+    score : Score
+        Score of the plan.
+    site, policy, ledger, dataset
+        As for `report`.
+    use : str
+        Another word for other cases, whose numbers must be independent of these.
+
+    Returns
+    -------
+    numpy Generator or None
+        None: the system's own, where there is no secret.
+    """
+    if ledger is not None:
+        return ledger.generator(dataset or site, score.name, use)
+    if policy.secret is not None:
+        return keyed_generator(policy.secret.encode(), dataset or site, score.name, use)
+    return None
 
 
 def is_private(plan: Plan) -> bool:
