@@ -47,8 +47,8 @@ def _count_points(design: Design) -> int:
 
 
 def _share_votes(message: Any, kind: SiteKind, count: int) -> int:
-    """Return the votes of `count` scores of a site: its share of the unit, rounded down."""
-    return math.floor((message.unit or 0) * (kind.share or 0) * count / (kind.n + 1))
+    """Return the votes of `count` scores, or parts of cases, of a site: its share of the unit."""
+    return math.floor((message.unit or 0) * (kind.share or 0) * count / (kind.n + 1) / (message.parts or 1))
 
 
 def _find_own(claim: Claim) -> Sequence[int]:
@@ -80,11 +80,25 @@ def _check_pooled(claim: Claim) -> Verdict:
     if message.epsilon is not None:
         return _check_noisy(claim, claim.n_sites, [(1, n, claim.votes)])
     if claim.criterion == MEAN:
-        mean = Fraction(claim.votes, n + 1)
+        mean = Fraction(claim.votes, (n + 1) * (message.parts or 1))
         return mean >= claim.level, f"at least {float(mean):.12f}"
+    if message.parts is not None:
+        missed = _bound_sum(n, n - Fraction(claim.votes, message.parts), 1 - claim.level)
+        return missed <= claim.delta, f"missed with probability {missed:.12g} at most"
     pooled = (Voters(1, n, (claim.votes,), (1,)),)
     holds, missed = check_missed(pooled, 1, 0, claim.level, claim.delta, claim.work)
     return holds, f"missed with probability {missed:.12g} at most"
+
+
+def _bound_sum(n: int, total: Fraction, risk: Fraction) -> float:
+    """Bound the probability that n losses of this mean risk sum up to so little (Hoeffding and Bentkus)."""
+    mean, r = float(total / n), float(risk)
+    if mean >= r:
+        return 1.0
+    entropy = -math.log((1 - mean) / (1 - r)) * (1 - mean) - (mean * math.log(mean / r) if mean else 0.0)
+    whole = math.ceil(total)
+    bentkus = math.e * float(special.betainc(n - whole, whole + 1, 1 - r)) if whole < n else 1.0
+    return min(math.exp(n * entropy), bentkus)
 
 
 def _check_own(claim: Claim) -> Verdict:
@@ -165,7 +179,7 @@ class CurveAudit(MessageAudit):
         if len(payload.counts) != message.n_cells:
             return "another number of counts"
         if message.epsilon is None:
-            impossible = min(payload.counts) < 0 or sum(payload.counts) > n
+            impossible = min(payload.counts) < 0 or sum(payload.counts) > n * (message.parts or 1)
         else:
             reach = 2 / float(message.epsilon) * (80 + 12 * math.sqrt(message.n_cells)) + 1
             impossible = abs(sum(payload.counts) - n) > reach
@@ -194,7 +208,7 @@ class CurveAudit(MessageAudit):
     def most_votes(self, claim: Claim) -> int:
         """Return the number of scores, of sites, or of the votes of a mixture."""
         by_promise = {"each-site": claim.n_sites, "mixture": claim.message.unit or 0}
-        return by_promise.get(claim.design.promise, _count_points(claim.design))
+        return by_promise.get(claim.design.promise, _count_points(claim.design) * (claim.message.parts or 1))
 
     def finite_votes(self, claim: Claim) -> int | None:
         """Return the votes of all scores; with noise any number can be reached."""
@@ -205,8 +219,9 @@ class CurveAudit(MessageAudit):
             own = zip(kinds, _find_own(claim), strict=True)
             return sum(kind.count for kind, votes in own if votes <= kind.n)
         if claim.design.promise == "mixture":
-            return sum(kind.count * _share_votes(message, kind, kind.n) for kind in kinds)
-        return _count_points(claim.design)
+            parts = message.parts or 1
+            return sum(kind.count * _share_votes(message, kind, kind.n * parts) for kind in kinds)
+        return self.most_votes(claim)
 
     def needed_votes(self, claim: Claim, planned: Level) -> int | None:
         """Return all sites, the share of a mixture, or the rank of exact counts on average."""
@@ -216,13 +231,16 @@ class CurveAudit(MessageAudit):
         if promise == "mixture":
             return math.ceil(claim.level * (message.unit or 0))
         exact = message.epsilon is None and claim.criterion == MEAN
-        return math.ceil(claim.level * (_count_points(claim.design) + 1)) if exact else None
+        cases = (_count_points(claim.design) + 1) * (message.parts or 1)
+        return math.ceil(claim.level * cases) if exact else None
 
     def check(self, claim: Claim) -> Verdict:
         """Recompute the coverage, of counts that no faulty site can claim."""
         message, promise = claim.message, claim.design.promise
         if claim.design.max_faulty:
             return False, "a faulty site can claim every count"
+        if message.parts is not None and (message.epsilon is not None or promise == "each-site"):
+            raise NotVerifiableError("sums of losses with noise, or by site, are unknown")
         if (message.own and promise != "each-site") or (message.unit is None) == (promise == "mixture"):
             return False, "own counts and units do not fit the promise"
         return super().check(claim)

@@ -199,7 +199,9 @@ def coverage_columns(design: Design, place: int) -> dict[str, str]:
     elif guarantee.coverage is None or guarantee.probability is None:
         cells = ["not known"]
     else:
-        cells = [f"{_floor(guarantee.coverage)}, at {_floor(guarantee.probability)} of new sites"]
+        share = _floor(guarantee.probability)
+        sure = f"with probability {share}" if PROMISES[design.promise].pools else f"at {share} of new sites"
+        cells = [f"{_floor(guarantee.coverage)}, {sure}"]
     return dict(zip(names, cells, strict=True))
 
 

@@ -19,6 +19,7 @@ from fedconformal.documents._fields import (
     MOST_COLUMNS,
     MOST_LEVELS,
     MOST_NUMBERS,
+    MOST_PARTS,
     MOST_SITES,
     MOST_VOTES,
     SMALLEST_EPSILON,

@@ -311,6 +311,12 @@ class Curve(Gridded):
         Many[Many[Annotated[int, Field(ge=0, le=limits.LARGEST_N)]]], Field(max_length=limits.MOST_LEVELS)
     ] = Field(default=(), description="by level, what is added to the votes needed at each edge but the last")
     unit: int | None = Field(default=None, ge=1, le=limits.LARGEST_UNIT, description="votes of a mixture")
+    parts: int | None = Field(
+        default=None,
+        ge=1,
+        le=limits.MOST_PARTS,
+        description="sums of losses in parts of the largest loss, instead of counts of scores",
+    )
     own: Annotated[Many[Many[Rank]], Field(max_length=limits.MOST_LEVELS)] = Field(
         default=(), description="by level and kind of sites, the count needed at a site's own threshold"
     )
@@ -323,6 +329,8 @@ class Curve(Gridded):
         """Refuse offsets and own counts that are not those of the levels, edges and sites."""
         super().check(design)
         offsets, own, n_levels = self.offsets, self.own, len(design.levels)
+        if self.parts is not None and (self.epsilon is not None or own):
+            raise ValueError("sums of losses have neither noise nor own counts")
         if bool(offsets) != (self.epsilon is not None and not design.is_open):
             raise ValueError("offsets must be given with noise, and only with it")
         lengths = {len(each) for each in offsets}
@@ -333,7 +341,7 @@ class Curve(Gridded):
 
 
 class CurvePayload(Payload):
-    """Counts of a site's scores in each cell."""
+    """Counts of a site's scores in each cell, or by how many parts its losses fall there."""
 
     kind: ClassVar[str] = "curve"
     counts: Many[Annotated[int, Field(ge=-(2**62), le=2**62)]] = Field(

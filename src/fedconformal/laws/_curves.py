@@ -413,6 +413,70 @@ def solve_votes(
     return votes
 
 
+def bound_tail(n: int, total: float, risk: float) -> float:
+    """Return the Hoeffding-Bentkus bound of the probability that n losses sum up to so little.
+
+    Valid for independent losses in [0, 1] whose mean expectation is at least ``risk``, however they are
+    distributed (Bates et al. 2021).
+
+    Parameters
+    ----------
+    n : int
+        Number of losses.
+    total : float
+        Their sum.
+    risk : float
+        Mean of their expectations, between 0 and 1.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> round(bound_tail(500, 30, 0.1), 7)
+    0.0027252
+    """
+    mean = min(total / n, risk)
+    distance = special.xlogy(mean, mean / risk) + special.xlogy(1 - mean, (1 - mean) / (1 - risk))
+    bentkus = math.e * float(special.bdtr(math.ceil(total - _TIE), n, risk))
+    return min(math.exp(-n * float(distance)), bentkus, 1.0)
+
+
+def solve_sum(n_points: int, parts: int, level: Fraction, delta: Fraction | None = None) -> int | None:
+    """Return the smallest sum of what is found, in parts of a case, that satisfies the target.
+
+    Parameters
+    ----------
+    n_points : int
+        Number of cases at all sites together.
+    parts : int
+        Parts of a case.
+    level : Fraction
+        1 minus the risk that is allowed.
+    delta : Fraction, optional
+        Largest probability of a larger risk given the calibration data; by default the mean risk counts, as
+        in conformal risk control: the losses and one more, the largest, have at most the mean that is
+        allowed.
+
+    Returns
+    -------
+    int or None
+        None if no sum suffices.
+
+    Examples
+    --------
+    >>> solve_sum(4, 2, Fraction(1, 2)), solve_sum(4, 2, Fraction(4, 5)), solve_sum(4, 2, Fraction(9, 10))
+    (5, 8, None)
+    """
+    whole = parts * n_points
+    if delta is None:
+        needed = -(-level.numerator * parts * (n_points + 1) // level.denominator)
+        return needed if needed <= whole else None
+    risk, most = float(1 - level), float(delta) * (1 - _TIE)
+    return _bisect(lambda found: bound_tail(n_points, (whole - found) / parts, risk) <= most, 1, whole)
+
+
 def compute_offsets(noise: CurveNoise, level: Fraction, noisier: float, quieter: float) -> tuple[int, ...]:
     """Return offsets that compensate for noise unlike that of the edge at the level.
 

@@ -46,6 +46,8 @@ class DesignRequest:
         Grid of exact curves.
     privacy : Privacy or None
         Privacy of every report.
+    parts : int or None
+        With ``curve``, parts in which losses are summed up; None for counts of scores.
     """
 
     promise: Promise
@@ -56,6 +58,7 @@ class DesignRequest:
     uses_paper_ranks: bool = False
     curve: Bins | None = None
     privacy: Privacy | None = None
+    parts: int | None = None
 
 
 @dataclass(frozen=True)
@@ -303,6 +306,8 @@ def choose_message(request: DesignRequest) -> Message:
     """
     if request.privacy is not None and request.curve is not None:
         raise ValueError("curve must be left out with privacy, whose bins are its grid")
+    if request.parts is not None and request.curve is None:
+        raise ValueError("parts goes with curve, whose edges are the settings, and without privacy")
     if request.privacy is not None:
         name = request.privacy.message
     elif request.curve is not None:

@@ -15,9 +15,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedconformal._text import count
-from fedconformal._util import Floats
+from fedconformal._util import Floats, Ints, integer
 from fedconformal.documents import (
     LARGEST_N,
+    MOST_PARTS,
     MOST_SITES,
     Advice,
     Curve,
@@ -36,6 +37,7 @@ from fedconformal.laws._curves import (
     compute_references,
     last_passage,
     simulate_coverage,
+    solve_sum,
     solve_votes,
     total_reach,
 )
@@ -48,6 +50,7 @@ from fedconformal.privacy import Bins, exact_text, prepare_noisy_counts, scale_n
 
 _LARGEST_UNIT = 10**18  # votes of a whole mixture, beyond which they are rounded
 _RUNS = 4000  # simulated calibrations for an expectation
+_ROUNDING = 1e-9  # of a part, so that 0.07 is seven parts of a hundred
 _NEVER = LARGEST_N + 1  # count of a site that is too small for a threshold of its own
 
 
@@ -78,9 +81,11 @@ class CurveMessage(Message):
             )
         if request.uses_paper_ranks:
             raise ValueError("local_ranks must be left out with curves: sites send counts, not ranks")
-        message = Curve(edges=bins.edges, bounded=bins.bounded, epsilon=epsilon)
+        if request.parts is not None:
+            integer("parts", request.parts, low=1, high=MOST_PARTS)
+        message = Curve(edges=bins.edges, bounded=bins.bounded, epsilon=epsilon, parts=request.parts)
         for goal in request.goals:
-            self._check_goal(goal, request.promise.name, is_open=request.sites is None, epsilon=epsilon)
+            self._check_goal(goal, request.promise.name, request.sites is None, message)
         if request.sites is None:
             return Choice(message, tuple(goal.make_level(None) for goal in request.goals), None)
         sites = tuple(
@@ -94,11 +99,14 @@ class CurveMessage(Message):
                 levels[place] = goal.make_level(rules.hopeless, rules.advise(place, goal.max_missing or 0))
         return Choice(rules.message, tuple(levels), sites)
 
-    def _check_goal(self, goal: Goal, promise: str, *, is_open: bool, epsilon: Fraction | None) -> None:
+    def _check_goal(self, goal: Goal, promise: str, is_open: bool, message: Curve) -> None:
         PROMISES[promise]().check_goal(goal, is_open=is_open)
-        if promise not in _RULES:
+        epsilon = message.epsilon
+        able = [name for name, rules in _RULES.items() if message.parts is None or not rules.has_own]
+        if promise not in able:
+            what = "curves" if message.parts is None else "sums of losses"
             raise ValueError(
-                f"promise must be one of {', '.join(map(repr, _RULES))} with curves, got {promise!r}"
+                f"promise must be one of {', '.join(map(repr, able))} with {what}, got {promise!r}"
             )
         if not (goal.criterion.is_mean or goal.criterion.takes_delta):
             raise ValueError(f"criterion {goal.criterion.name!r} does not go with curves")
@@ -115,7 +123,7 @@ class CurveMessage(Message):
         """Refuse votes below those that the promise needs."""
         message = _data(design)
         for goal in Goal.all_of(design):
-            self._check_goal(goal, design.promise, is_open=design.is_open, epsilon=message.epsilon)
+            self._check_goal(goal, design.promise, design.is_open, message)
         rules = _rules(design)
         if bool(message.own) > rules.has_own or (message.unit is not None) != rules.has_unit:
             raise ValueError("own counts go with promise 'each-site' alone, and a unit with 'mixture' alone")
@@ -146,6 +154,8 @@ class CurveMessage(Message):
     def discloses(self, design: Design, n: int, site: str) -> str:
         """Name the cells, and the noise."""
         message = _data(design)
+        if message.parts is not None:
+            return f"the sums of the losses of your {count(n, 'case')} at {message.n_cells - 1:,} settings"
         if message.epsilon is None:
             shown = "which show every score up to the width of a cell"
             return f"the counts of your {count(n, 'score')} in {message.n_cells:,} cells, {shown}"
@@ -154,8 +164,10 @@ class CurveMessage(Message):
 
     def summarize(self, design: Design, place: int) -> str:
         """Name the number of counts."""
-        noisy = "" if _data(design).epsilon is None else "noisy "
-        return f"{_data(design).n_cells:,} {noisy}counts"
+        message = _data(design)
+        if message.parts is not None:
+            return f"{message.n_cells - 1:,} sums of losses"
+        return f"{message.n_cells:,} {'' if message.epsilon is None else 'noisy '}counts"
 
     def prepare(
         self, design: Design, scores: Any, *, site: str, round_id: str | None, options: Mapping[str, Any]
@@ -163,7 +175,10 @@ class CurveMessage(Message):
         """Count the scores in each cell; small counts may be left out, as that only raises the threshold."""
         message = _data(design)
         self.count_numbers(design, scores.size, site)
-        counts = Bins(message.edges, bounded=message.bounded).place(scores)
+        if message.parts is None:
+            counts = Bins(message.edges, bounded=message.bounded).place(scores)
+        else:
+            counts = _count_parts(message, scores["losses"])
         if message.epsilon is not None:
             draw = prepare_noisy_counts(counts, message.epsilon)
             return lambda: CurvePayload(counts=tuple(draw()))
@@ -184,8 +199,9 @@ class CurveMessage(Message):
         counts, message = answer.payload.counts, _data(design)
         if len(counts) != message.n_cells:
             return f"{count(len(counts), 'count')} instead of {message.n_cells}"
-        if message.epsilon is None and (min(counts) < 0 or sum(counts) > answer.n):
-            return f"counts must be at least 0 and add up to at most {answer.n:,}"
+        most = answer.n * (message.parts or 1)
+        if message.epsilon is None and (min(counts) < 0 or sum(counts) > most):
+            return f"counts must be at least 0 and add up to at most {most:,}"
         if message.epsilon is not None:
             noise = scale_noise(message.n_cells, 1, message.epsilon)
             if abs(sum(counts) - answer.n) > total_reach(noise.cells, noise.scale):
@@ -261,6 +277,14 @@ class CurveMessage(Message):
         return simulated.mean, simulated.std
 
 
+def _count_parts(message: Curve, losses: Floats) -> Ints:
+    """Return by how many parts all losses together fall up to each edge, losses rounded up to parts."""
+    kept = losses[:, : message.n_cells - 1]  # at the last edge everything is selected
+    missed = np.ceil((message.parts or 1) * kept - _ROUNDING).astype(np.int64).sum(axis=0)
+    whole = (message.parts or 1) * len(losses)
+    return np.asarray(np.diff(whole - missed, prepend=0, append=whole))
+
+
 def _data(design: Design) -> Curve:
     assert isinstance(design.message, Curve)
     return design.message
@@ -297,9 +321,14 @@ class _Rules:
         return sum(kind.count * kind.n for kind in self.sites)
 
     @property
+    def parts(self) -> int:
+        """Votes of a case."""
+        return self.message.parts or 1
+
+    @property
     def hopeless(self) -> int:
         """Votes that cannot be reached."""
-        return self.n_points + 1
+        return self.parts * self.n_points + 1
 
     def noise(self, n_sites: int) -> CurveNoise:
         """Return the distribution of the noise in the sum of this many curves."""
@@ -346,6 +375,8 @@ class _Rules:
         """Return the smallest count that satisfies a goal with this many scores and sites; None if none."""
         if n_points < 1:
             return None
+        if self.message.parts is not None:
+            return solve_sum(n_points, self.parts, self.goals[place].level, self.delta(place))
         votes = solve_votes(
             n_points,
             self.noise(n_sites),
@@ -373,7 +404,7 @@ class _Rules:
         needed = self.needed(place)
         if needed is None or (level.votes or 0) < needed:
             raise ValueError("the votes needed are too few for this promise")
-        if self.message.epsilon is None and (level.votes or 0) > self.n_points:
+        if self.message.epsilon is None and (level.votes or 0) > self.parts * self.n_points:
             raise ValueError("the votes needed are more than there are scores")
 
     def tolerates(self, place: int, n_missing: int) -> bool:
@@ -424,15 +455,20 @@ class _Rules:
         return CoverageLaw.of_sites(self.curve(place, n_points, votes), np.array([1]), server_rank=1)
 
     def law(self, place: int, level: Level) -> CoverageLaw | None:
-        """Return the distribution of the coverage, or a bound of it."""
+        """Return the distribution of the coverage, or a bound of it; none is known for sums of losses."""
+        if self.message.parts is not None:
+            return None
         if level.advice is not None:
             return CoverageLaw(1, self.n_points, level.votes, 1)
         return self.curve_law(place, self.n_points, level.votes or 1)
 
     def guarantee(self, place: int, level: Level) -> Guarantee:
         """Return the guarantee."""
-        law, wanted = self.law(place, level), float(self.goals[place].level)
-        assert law is not None
+        law, wanted, delta = self.law(place, level), float(self.goals[place].level), self.delta(place)
+        if law is None and delta is not None:
+            return Guarantee(None, wanted, float(1 - delta))
+        if law is None:
+            return Guarantee(min((level.votes or 0) / (self.parts * (self.n_points + 1)), 1.0))
         is_noisy = self.message.epsilon is not None and level.advice is None
         mean = self.deciding(place, level).mean_bound if is_noisy else law.mean()
         return Guarantee(mean, wanted, float(law.sf(wanted)))
@@ -522,7 +558,7 @@ class _MixtureRules(_Rules):
 
     def completed(self) -> Curve:
         """Choose the votes of the whole mixture."""
-        shares = [(kind.share or Fraction(0)) / (kind.n + 1) for kind in self.sites]
+        shares = [(kind.share or Fraction(0)) / (kind.n + 1) / self.parts for kind in self.sites]
         unit = common_denominator(shares, _LARGEST_UNIT) or _LARGEST_UNIT
         return self.message.model_copy(update={"unit": unit})
 
@@ -550,7 +586,7 @@ class _MixtureRules(_Rules):
             raise ValueError("the votes needed are too few for a promise to this mixture")
 
     def tolerates(self, place: int, n_missing: int) -> bool:
-        own = [floor_votes(self._unit, kind, kind.n) for kind in self.sites]
+        own = [floor_votes(self._unit, kind, kind.n * self.parts, self.parts) for kind in self.sites]
         counts = [kind.count for kind in self.sites]
         left = heaviest(own, counts, self.n_sites) - heaviest(own, counts, n_missing)
         return left >= self._votes(place)
@@ -560,7 +596,7 @@ class _MixtureRules(_Rules):
 
     def threshold_cell(self, place: int, level: Level, counts: Mapping[str, Sequence[int]]) -> int:
         curves = [
-            [floor_votes(self._unit, kind, total) for total in accumulate(map(int, counts[name]))]
+            [floor_votes(self._unit, kind, total, self.parts) for total in accumulate(map(int, counts[name]))]
             for kind in self.sites
             for name in kind.names
         ]

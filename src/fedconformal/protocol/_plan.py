@@ -75,6 +75,7 @@ def plan(
     group_by: str | Iterable[str] | None = None,
     score: str | Mapping[str, Any] | scores.Score | None = None,
     curve: Bins | None = None,
+    parts: int | None = None,
     privacy: Privacy | None = None,
     keys: Mapping[str, str] | None = None,
     terms: Mapping[str, Any] | None = None,
@@ -138,6 +139,10 @@ def plan(
         Score that all sites use: its name, a mapping with its name and parameters, or the score itself.
     curve : Bins, optional
         Sites send the counts of their scores in these bins instead of ranks. Their policy must allow it.
+    parts : int, optional
+        With ``curve``: sites send sums of losses at its edges instead, rounded up to this part of the largest
+        loss, for example 1000: conformal risk control as if all cases were in one place. Reports then take
+        ``losses``.
     privacy : Privacy, optional
         Makes every report differentially private; the sizes of the sites must be known.
     keys : mapping from str to str, optional
@@ -283,7 +288,7 @@ def _read_request(given: SimpleNamespace) -> DesignRequest:
             )
     goals = tuple(Goal(level, criterion, delta, faulty, missing) for level in levels)
     return DesignRequest(
-        promise, goals, None, None, 1 if is_paper else numbers, is_paper, given.curve, privacy
+        promise, goals, None, None, 1 if is_paper else numbers, is_paper, given.curve, privacy, given.parts
     )
 
 

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._text import count, quoted
-from fedconformal._util import Scores, flat_scores, plain_array, private_numbers
+from fedconformal._util import Scores, all_rows, flat_scores, float_array, plain_array, private_numbers
 from fedconformal.documents import (
+    Curve,
     Payload,
     Plan,
     Report,
@@ -38,9 +39,10 @@ _USUAL_POLICY = SitePolicy()
 
 def report(
     plan: Plan,
-    scores: ArrayLike,
+    scores: ArrayLike | None = None,
     *,
     site: str,
+    losses: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     key: SigningKey | None = None,
     policy: SitePolicy | None = None,
@@ -66,6 +68,9 @@ def report(
         refused.
     site : str
         The site's name.
+    losses : array-like of shape (n, n_edges), optional
+        Instead of scores, for a plan with ``parts``: the loss of each case at each edge of the plan's curve,
+        from 0 to 1 and never rising. At a threshold of +inf it must be 0.
     groups : array-like, optional
         For a plan with groups, the label of each score, as text or whole numbers, all of them known to the
         plan: its group, or its true class (``group_by="class"``). Not needed where groups are sites.
@@ -166,9 +171,10 @@ def is_private(plan: Plan) -> bool:
 
 def prepare(
     plan: Plan,
-    scores: ArrayLike,
+    scores: ArrayLike | None = None,
     *,
     site: str,
+    losses: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     key: SigningKey | None = None,
     policy: SitePolicy | None = None,
@@ -199,7 +205,7 @@ def prepare(
     admit(plan, policy=policy, has_ledger=ledger is not None or dataset is not None)
     if model is not None:
         _check_model(plan, model)
-    values = (private_numbers if is_private(plan) else flat_scores)(scores)
+    values = _read_values(plan, scores, losses)
     parts = _by_group(plan, values, groups, site, leave_out=leave_out or is_private(plan))
     check_site_name(site)
     enough = {
@@ -238,6 +244,28 @@ def prepare(
     if prepared.epsilon is not None:
         policy.check_epsilon(prepared.epsilon)
     return prepared
+
+
+def _read_values(plan: Plan, scores: Any, losses: Any) -> Any:
+    """Return the scores, or the losses as rows of an array that has one entry for each case."""
+    messages = [design.message for design in plan.designs]
+    grids = {data.edges for data in messages if isinstance(data, Curve) and data.parts is not None}
+    if (losses is None) == bool(grids) or (scores is None) != bool(grids):
+        wanted = "losses, and no scores: it sums up losses" if grids else "scores, and no losses"
+        raise ValueError(f"this plan takes {wanted}")
+    if not grids:
+        return (private_numbers if is_private(plan) else flat_scores)(scores)
+    values = float_array("losses", losses, ndim=2)
+    n_edges = {len(edges) for edges in grids}
+    if not len(values) or n_edges != {values.shape[1]}:
+        raise ValueError(
+            f"losses must have a row for each case and {max(n_edges)} columns, got {values.shape}"
+        )
+    all_rows("losses", values, (values >= 0) & (values <= 1), "must lie between 0 and 1")
+    all_rows("losses", values, values[:, 1:] <= values[:, :-1], "must not rise from one setting to the next")
+    rows = np.empty(len(values), dtype=[("losses", np.float64, values.shape[1:])])
+    rows["losses"] = values
+    return rows
 
 
 def _check_model(plan: Plan, model: Model) -> None:
@@ -323,6 +351,10 @@ def _count_numbers(
     if not numbers:
         raise ValueError(f"the plan does not ask site {site!r}: no answer of it could change the threshold")
     return numbers, tuple(hopeless)
+
+
+def _flatten(values: Any) -> Any:
+    return values["losses"] if values.dtype.names else values
 
 
 @dataclass(frozen=True)
@@ -462,7 +494,7 @@ class Prepared:
         return {
             "plan_digest": self.plan.digest,
             "site": self.site,
-            "data_fingerprint": fingerprint(np.concatenate(list(self._parts.values()))),
+            "data_fingerprint": fingerprint(_flatten(np.concatenate(list(self._parts.values())))),
             "by_plan": self.plan.terms.model is not None,
             "accept": self._accept,
         }
