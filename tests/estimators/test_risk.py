@@ -176,7 +176,9 @@ def test_scikit_learns_conventions():
 def test_what_does_not_fit_is_refused():
     p, y = some_cases(5)
     sites = ["A"] * 300
-    with pytest.raises(ValueError, match="risk must be one of 'recall', 'false_negative_rate', 'coverage'"):
+    with pytest.raises(
+        ValueError, match="risk must be one of 'recall', 'false_negative_rate', 'coverage', 'prec"
+    ):
         Controller(identity, "accuracy").calibrate(p, y, sites=sites)
     with pytest.raises(ValueError, match=r"y must have shape \(n, n_labels\) or \(n, height, width\)"):
         Controller(identity).calibrate(p, y[:, 0], sites=sites)

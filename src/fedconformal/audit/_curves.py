@@ -79,6 +79,8 @@ def _check_pooled(claim: Claim) -> Verdict:
     n, message = _count_points(claim.design), claim.message
     if message.epsilon is not None:
         return _check_noisy(claim, claim.n_sites, [(1, n, claim.votes)])
+    if message.starts is not None:
+        return _check_answers(claim)
     if claim.criterion == MEAN:
         mean = Fraction(claim.votes, (n + 1) * (message.parts or 1))
         return mean >= claim.level, f"at least {float(mean):.12f}"
@@ -99,6 +101,30 @@ def _bound_sum(n: int, total: Fraction, risk: Fraction) -> float:
     whole = math.ceil(total)
     bentkus = math.e * float(special.betainc(n - whole, whole + 1, 1 - r)) if whole < n else 1.0
     return min(math.exp(n * entropy), bentkus)
+
+
+def _check_answers(claim: Claim) -> Verdict:
+    """Check that enough answers are asked for: whatever the answers, few tests reject what is true."""
+    starts = claim.message.starts
+    missed = claim.votes * math.log(claim.level) - math.log(claim.delta / starts)
+    return missed <= _ERROR, f"tests from {starts} edges, each with a probability of {claim.delta / starts}"
+
+
+def _find_answers(claim: Claim, counts: Sequence[int]) -> int:
+    """Return the lowest edge that passes its test, and all from it up to one of the starts."""
+    message, last = claim.message, len(claim.message.edges) - 1
+    claim.work.spend(200.0 * len(counts))
+    answered = list(accumulate(reversed(counts[: last + 1])))[::-1]
+    wrong = list(accumulate(reversed(counts[last + 1 :])))[::-1]
+    least = float(claim.delta / message.starts) * (1 - _ERROR)
+    reach: list[int | None] = []  # of each edge, the lowest that is tested from it and passes
+    for n, k in zip(answered, wrong, strict=True):
+        # P(Bin(n, risk) <= k) is the chance of n - k or more right answers.
+        p_value = 1.0 if k >= n else float(special.betainc(n - k, k + 1, float(claim.level)))
+        below = reach[-1] if reach else None
+        reach.append(None if p_value > least else len(reach) if below is None else below)
+    starts = {(last + 1) * i // message.starts - 1 for i in range(1, message.starts + 1)} - {-1}
+    return min((cell for i in starts if (cell := reach[i]) is not None), default=last + 1)
 
 
 def _check_own(claim: Claim) -> Verdict:
@@ -176,8 +202,13 @@ class CurveAudit(MessageAudit):
         """Check the number of counts; exact ones may be understated."""
         find_place(planned, n, site)
         message: Any = planned.message
-        if len(payload.counts) != message.n_cells:
+        if len(payload.counts) != message.n_counts:
             return "another number of counts"
+        if message.starts is not None:
+            cells = len(message.edges)
+            pairs = zip(payload.counts[:cells], payload.counts[cells:], strict=True)
+            possible = all(0 <= wrong <= answered for answered, wrong in pairs)
+            return None if possible and sum(payload.counts[:cells]) <= n else "counts that cannot be"
         if message.epsilon is None:
             impossible = min(payload.counts) < 0 or sum(payload.counts) > n * (message.parts or 1)
         else:
@@ -202,6 +233,8 @@ class CurveAudit(MessageAudit):
             cell = next((i for i, total in enumerate(votes) if total >= claim.votes), message.n_cells - 1)
         else:
             pooled = [sum(column) for column in zip(*counts.values(), strict=True)]
+            if message.starts is not None:
+                return float(message.edge(_find_answers(claim, pooled)))
             cell = _find_passage(claim, pooled, _count_points(design), claim.votes)
         return float(message.edge(cell))
 
@@ -230,7 +263,7 @@ class CurveAudit(MessageAudit):
             return claim.n_sites
         if promise == "mixture":
             return math.ceil(claim.level * (message.unit or 0))
-        exact = message.epsilon is None and claim.criterion == MEAN
+        exact = message.epsilon is None and claim.criterion == MEAN and message.starts is None
         cases = (_count_points(claim.design) + 1) * (message.parts or 1)
         return math.ceil(claim.level * cases) if exact else None
 
@@ -241,6 +274,8 @@ class CurveAudit(MessageAudit):
             return False, "a faulty site can claim every count"
         if message.parts is not None and (message.epsilon is not None or promise == "each-site"):
             raise NotVerifiableError("sums of losses with noise, or by site, are unknown")
+        if message.starts is not None and (promise != "population" or claim.criterion == MEAN):
+            raise NotVerifiableError("tests of answers are known with certainty, for one population")
         if (message.own and promise != "each-site") or (message.unit is None) == (promise == "mixture"):
             return False, "own counts and units do not fit the promise"
         return super().check(claim)

@@ -15,7 +15,6 @@ from fedconformal.cli._show import in_options, paragraph, table, working
 from fedconformal.documents import Design, Plan
 from fedconformal.planning import CRITERIA, PROMISES
 from fedconformal.privacy import exact_text
-from fedconformal.scores import claim_of
 
 _DEFAULT_LEVEL = 0.9
 _INFEASIBLE = 3
@@ -107,10 +106,10 @@ def show_plan(plan: Plan) -> None:
         _show_sites(plan)
     _show_privacy(plan)
     group = f" of every {plan.grouping.counted(1).removeprefix('1 ')}" if plan.is_grouped else ""
-    claim = claim_of(None if plan.score is None else plan.score.name)
     promised, notes = [], []
     for design in plan.designs:
         promise, criterion = PROMISES[design.promise](), CRITERIA[design.criterion]()
+        claim = messages.claim(design, plan.score)
         reached = [float(level.confidence_level) for level in design.levels if level.advice is None]
         promised += [
             f"Promised: {promise.sentence(criterion, x, _delta(design), group, claim)}" for x in reached

@@ -21,6 +21,7 @@ from fedconformal.documents._fields import (
     MOST_NUMBERS,
     MOST_PARTS,
     MOST_SITES,
+    MOST_STARTS,
     MOST_VOTES,
     SMALLEST_EPSILON,
     Label,

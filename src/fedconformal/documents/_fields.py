@@ -38,6 +38,7 @@ MOST_GROUPS = 1000  # groups of cases in a plan
 MOST_CLASSES = 10_000  # classes that a plan names
 MOST_EDGES = 10_000  # edges of a grid
 MOST_PARTS = 10**6  # parts of the largest loss, in which sums of losses are counted
+MOST_STARTS = 100  # edges from which tests of answers begin
 MOST_CELLS = 100_000  # cells times groups, and times levels where levels differ: the work of a site
 MOST_LEVELS_OF_GROUPS = 2_000  # levels times groups of a plan
 MOST_NAMED = 100_000  # names of sites in one list

@@ -27,6 +27,7 @@ from fedconformal.protocol import (
 from fedconformal.scores import LAC, LossScore, MissedLabels, MissedPixels, Score
 
 _DRAWING = 3  # the stream of random numbers of scores
+_STARTS = 10  # of the tests of answers
 _PARTS = 2520  # of a loss: shares of up to ten labels are whole numbers of these
 
 
@@ -36,12 +37,15 @@ class _Risk:
 
     is_loss: bool
     has_classes: bool = False
+    has_answers: bool = False
 
 
 _RISKS = {
     "recall": _Risk(is_loss=False),
     "false_negative_rate": _Risk(is_loss=True),
     "coverage": _Risk(is_loss=False, has_classes=True),
+    "precision": _Risk(is_loss=False, has_answers=True),
+    "selective_risk": _Risk(is_loss=True, has_classes=True, has_answers=True),
 }
 
 
@@ -58,10 +62,13 @@ class FederatedRiskController(BaseEstimator):  # type: ignore[misc]
         Takes X, returns probabilities, such as the ``predict_proba`` of a fitted model: an array
         (n, n_labels), for recall also (n, n_labels, 2), a list of arrays (n, 2) as MultiOutputClassifier
         gives, or images (n, height, width).
-    risk : {"recall", "false_negative_rate", "coverage"}
+    risk : {"recall", "false_negative_rate", "coverage", "precision", "selective_risk"}
         ``"recall"``: share of the true labels, or pixels, of a case that are selected; a case without any
         counts as 1. ``"false_negative_rate"``: 1 minus it. ``"coverage"``: share of cases whose class is in
-        the set.
+        the set. ``"precision"``: share of the second class among the cases that are selected, of two classes,
+        as its probability is at least the parameter. ``"selective_risk"``: share of wrong classes among the
+        cases that are answered, as the largest probability is at least the parameter. The last two need a
+        ``confidence_level``.
     target_level : float or list of floats
         The largest risk, or for recall and coverage the smallest performance.
     confidence_level : float, optional
@@ -71,7 +78,8 @@ class FederatedRiskController(BaseEstimator):  # type: ignore[misc]
         Candidates for the smallest probability that is selected, as in MAPIE. Sites then send the sum of
         their losses at each, which gives conformal risk control as if all cases were in one place, or with
         ``confidence_level`` the bound of Hoeffding and Bentkus. Left out, a site sends one number, and
-        ``calibration_.law`` is the exact distribution.
+        ``calibration_.law`` is the exact distribution. For precision and selective risk sites send two counts
+        at each, by default at 0, 0.01, ..., 0.99, which are tested from ten starts (Learn-then-Test).
     max_faulty, max_missing, promise, mixture, numbers, curve, privacy : optional
         Options of the plan, with the same defaults; see `fedconformal.plan`. None of the last three goes with
         ``predict_params``.
@@ -84,7 +92,7 @@ class FederatedRiskController(BaseEstimator):  # type: ignore[misc]
     calibration_ : Calibration
         Thresholds, their guarantee, the sites; ``calibration_.law`` is the distribution of the performance.
     best_predict_param : array of shape (n_levels,), or dict of them by group
-        Smallest probability that is selected; -inf where everything is.
+        Smallest probability that is selected; -inf where everything is, inf where nothing is.
 
     See Also
     --------
@@ -156,10 +164,11 @@ class FederatedRiskController(BaseEstimator):  # type: ignore[misc]
         risk = _RISKS[_util.choice("risk", self.risk, _RISKS)]
         score, truth = self._read_truth(risk, y)
         prediction, options = self._probabilities(X, score), self._plan_options(risk, score)
-        if self.predict_params is not None:
+        if self.predict_params is not None or risk.has_answers:
             if groups is not None or ledgers is not None:
                 raise ValueError("groups and ledgers must be left out with predict_params")
-            self.calibration_ = self._sum_losses(score, truth, prediction, sites, options)
+            count = self._count_answers if risk.has_answers else self._sum_losses
+            self.calibration_ = self._collect(sites, options, **count(score, truth, prediction))
             return self
         draws = score.draws(make_generator(self.rng, _DRAWING))
         scores = score.score(truth, prediction, **draws)
@@ -168,31 +177,58 @@ class FederatedRiskController(BaseEstimator):  # type: ignore[misc]
 
     fit = calibrate
 
-    def _sum_losses(
-        self, score: Score, truth: Any, prediction: Any, sites: Any, options: Mapping[str, Any]
-    ) -> Calibration:
-        """Calibrate from the sum of the losses of each site at each parameter."""
-        params = _util.float_array("predict_params", self.predict_params, ndim=1)
-        edges = np.unique(1 - params)
+    def _sum_losses(self, score: Score, truth: Any, prediction: Any) -> dict[str, Any]:
+        """Return the loss of each case at each parameter, and the options of a plan for their sums."""
+        edges = np.unique(1 - _util.float_array("predict_params", self.predict_params, ndim=1))
         if isinstance(score, LossScore):
             losses = score.losses(truth, prediction, edges)
         else:
             losses = (score.score(truth, prediction)[:, np.newaxis] > edges).astype(float)
+        return {"losses": losses, "edges": edges, "parts": _PARTS}
+
+    def _count_answers(self, score: Score, truth: Any, prediction: Any) -> dict[str, Any]:
+        """Return confidence and error of each case, and the options of a plan for the tests."""
+        if self.confidence_level is None:
+            raise ValueError(f"risk {self.risk!r} needs a confidence_level, such as 0.9")
+        params = np.linspace(0, 0.99, 100) if self.predict_params is None else self.predict_params
+        table = np.asarray(prediction)
+        found = table.argmax(axis=1) if _RISKS[self.risk].has_classes else 1
+        wrong = (np.asarray(truth) != found).astype(float)
+        edges = np.unique(_util.float_array("predict_params", params, ndim=1))
+        return {"scores": self._confidence(table), "losses": wrong, "edges": edges, "starts": _STARTS}
+
+    def _confidence(self, prediction: Any) -> Any:
+        table = _util.float_array("prediction", prediction, ndim=2)
+        return table.max(axis=1) if _RISKS[self.risk].has_classes else table[:, 1]
+
+    def _collect(
+        self,
+        sites: Any,
+        options: Mapping[str, Any],
+        *,
+        edges: Any,
+        losses: Any,
+        scores: Any = None,
+        **asked: int,
+    ) -> Calibration:
+        """Let every site report its losses, and calibrate."""
         rows = rows_by_site(sites, len(losses))
         settings = Bins(tuple(edges.tolist()), bounded=True)
         sizes = {site: len(own) for site, own in rows.items()}
-        asked = plan(**dict(options, n_points=sizes, curve=settings, parts=_PARTS))
-        policy = SitePolicy.unlimited()
-        answers = [report(asked, losses=losses[own], site=site, policy=policy) for site, own in rows.items()]
-        return calibrate(asked, answers)
+        question = plan(**dict(options, n_points=sizes, curve=settings, **asked))
+        policy, answers = SitePolicy.unlimited(), []
+        for site, own in rows.items():
+            values = None if scores is None else scores[own]
+            answers.append(report(question, values, losses=losses[own], site=site, policy=policy))
+        return calibrate(question, answers)
 
     @property
     def best_predict_param(self) -> Any:
         """Smallest probability that is selected at each level; with groups, by label."""
         self._check_calibrated()
-        by_group = {
-            group: 1 - np.array(part.thresholds) for group, part in self.calibration_.by_group.items()
-        }
+        found = {group: np.array(part.thresholds) for group, part in self.calibration_.by_group.items()}
+        has_sets = self.calibration_.plan.score is not None
+        by_group = {group: 1 - values if has_sets else values for group, values in found.items()}
         return by_group if self.calibration_.plan.is_grouped else by_group[None]
 
     def predict(self, X: Any, *, groups: Any = None) -> Any:
@@ -208,15 +244,21 @@ class FederatedRiskController(BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         bool array of shape (n, n_labels, n_levels) or (n, height, width, n_levels)
-            A list of masks if ``predict_function`` returns a list of images.
+            A list of masks if ``predict_function`` returns a list of images. For precision and selective risk
+            which cases are selected, or answered, (n, n_levels).
         """
         self._check_calibrated()
+        if self.calibration_.plan.score is None:
+            return self._confidence(self._probabilities(X, LAC()))[:, np.newaxis] >= self.best_predict_param
         score = score_of(self.calibration_.plan.score)
         return prediction_sets(self.calibration_, score, self._probabilities(X, score), groups=groups)
 
     def _plan_options(self, risk: _Risk, score: Score) -> dict[str, Any]:
         same = ("max_faulty", "max_missing", "promise", "mixture", "numbers", "curve", "privacy")
-        options = {"score": score, **{name: getattr(self, name) for name in same}}
+        options = {
+            "score": None if risk.has_answers else score,
+            **{name: getattr(self, name) for name in same},
+        }
         if self.predict_params is not None and self.curve is not None:
             raise ValueError("curve must be left out with predict_params, which are its edges")
         options["risk" if risk.is_loss else "confidence_level"] = self.target_level
@@ -227,7 +269,7 @@ class FederatedRiskController(BaseEstimator):  # type: ignore[misc]
 
     def _read_truth(self, risk: _Risk, y: Any) -> tuple[Score, Any]:
         """Return the score, and the truth as it takes it."""
-        if risk.has_classes:
+        if risk.has_classes or risk.has_answers:
             labels = column_or_1d(y)
             classes = getattr(getattr(self.predict_function, "__self__", None), "classes_", None)
             return LAC(), labels if classes is None else find_class_indices(labels, classes)

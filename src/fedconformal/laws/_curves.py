@@ -477,6 +477,62 @@ def solve_sum(n_points: int, parts: int, level: Fraction, delta: Fraction | None
     return _bisect(lambda found: bound_tail(n_points, (whole - found) / parts, risk) <= most, 1, whole)
 
 
+def fewest_answers(level: Fraction, delta: Fraction) -> int:
+    """Return how many answers, all of them right, show that at least a share ``level`` is right.
+
+    Parameters
+    ----------
+    level : Fraction
+        Share of right answers.
+    delta : Fraction
+        Largest probability of an error.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> fewest_answers(Fraction(95, 100), Fraction(1, 10))
+    45
+    """
+    estimate = math.log(delta) / math.log(level)
+    return max(1, math.ceil(estimate + _TIE * estimate))
+
+
+def first_answered(
+    answered: Sequence[int], wrong: Sequence[int], risk: Fraction, delta: Fraction, starts: int
+) -> int | None:
+    """Return the lowest setting at which the share of wrong answers is shown to be small (Learn-then-Test).
+
+    From each start, fixed before the data, settings are tested towards more answers, each with an equal share
+    of delta, up to the first that fails. Given how many cases are answered, wrong answers are binomial.
+
+    Parameters
+    ----------
+    answered, wrong : sequence of int
+        Cases in each cell, and how many of their answers are wrong; a setting answers its cell and all after.
+    risk, delta : Fraction
+        Largest share of wrong answers, and probability of an error.
+    starts : int
+        Number of starts, evenly over the settings.
+
+    Returns
+    -------
+    int or None
+        None if no setting passes.
+    """
+    n, k = (np.cumsum(np.asarray(counts)[::-1])[::-1] for counts in (answered, wrong))
+    passes = (n > 0) & (special.bdtr(k, np.maximum(n, 1), float(risk)) <= float(delta) / starts * (1 - _TIE))
+    lowest = None
+    for start in {(i * len(passes)) // starts - 1 for i in range(1, starts + 1)} - {-1}:
+        place = start
+        while place >= 0 and passes[place]:
+            lowest = place if lowest is None else min(lowest, place)
+            place -= 1
+    return lowest
+
+
 def compute_offsets(noise: CurveNoise, level: Fraction, noisier: float, quieter: float) -> tuple[int, ...]:
     """Return offsets that compensate for noise unlike that of the edge at the level.
 

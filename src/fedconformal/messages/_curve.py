@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate
+from operator import sub
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from fedconformal.documents import (
     LARGEST_N,
     MOST_PARTS,
     MOST_SITES,
+    MOST_STARTS,
     Advice,
     Curve,
     CurvePayload,
@@ -35,6 +37,8 @@ from fedconformal.laws._curves import (
     NoisyCurve,
     choose_curve,
     compute_references,
+    fewest_answers,
+    first_answered,
     last_passage,
     simulate_coverage,
     solve_sum,
@@ -83,7 +87,15 @@ class CurveMessage(Message):
             raise ValueError("local_ranks must be left out with curves: sites send counts, not ranks")
         if request.parts is not None:
             integer("parts", request.parts, low=1, high=MOST_PARTS)
-        message = Curve(edges=bins.edges, bounded=bins.bounded, epsilon=epsilon, parts=request.parts)
+        if request.starts is not None:
+            integer("starts", request.starts, low=1, high=MOST_STARTS)
+        message = Curve(
+            edges=bins.edges,
+            bounded=bins.bounded or request.starts is not None,
+            epsilon=epsilon,
+            parts=request.parts,
+            starts=request.starts,
+        )
         for goal in request.goals:
             self._check_goal(goal, request.promise.name, request.sites is None, message)
         if request.sites is None:
@@ -91,7 +103,7 @@ class CurveMessage(Message):
         sites = tuple(
             kind.model_copy(update={"asked": False}) if kind.share == 0 else kind for kind in request.sites
         )
-        rules = _RULES[request.promise.name](sites, message, request.goals)
+        rules = _rule_class(request.promise.name, message)(sites, message, request.goals)
         rules = replace(rules, message=rules.completed())
         levels = [rules.solve(place) for place in range(len(request.goals))]
         for place, goal in enumerate(request.goals):
@@ -103,8 +115,10 @@ class CurveMessage(Message):
         PROMISES[promise]().check_goal(goal, is_open=is_open)
         epsilon = message.epsilon
         able = [name for name, rules in _RULES.items() if message.parts is None or not rules.has_own]
+        if message.starts is not None and not (_RULES.get(promise) is _Rules and goal.criterion.takes_delta):
+            raise ValueError("starts goes with promise 'population' and criterion 'conditional' alone")
         if promise not in able:
-            what = "curves" if message.parts is None else "sums of losses"
+            what = "curves" if message.parts is None and message.starts is None else "sums of losses"
             raise ValueError(
                 f"promise must be one of {', '.join(map(repr, able))} with {what}, got {promise!r}"
             )
@@ -149,11 +163,14 @@ class CurveMessage(Message):
     def count_numbers(self, design: Design, n: int, site: str) -> int:
         """Count the cells."""
         design.find_kind(n, site=site)
-        return _data(design).n_cells
+        return _data(design).n_counts
 
     def discloses(self, design: Design, n: int, site: str) -> str:
         """Name the cells, and the noise."""
         message = _data(design)
+        if message.starts is not None:
+            settings = f"at {len(message.edges):,} settings, and how many of the answers are wrong"
+            return f"how many of your {count(n, 'case')} are answered {settings}"
         if message.parts is not None:
             return f"the sums of the losses of your {count(n, 'case')} at {message.n_cells - 1:,} settings"
         if message.epsilon is None:
@@ -165,6 +182,8 @@ class CurveMessage(Message):
     def summarize(self, design: Design, place: int) -> str:
         """Name the number of counts."""
         message = _data(design)
+        if message.starts is not None:
+            return f"2 x {len(message.edges):,} counts"
         if message.parts is not None:
             return f"{message.n_cells - 1:,} sums of losses"
         return f"{message.n_cells:,} {'' if message.epsilon is None else 'noisy '}counts"
@@ -175,7 +194,11 @@ class CurveMessage(Message):
         """Count the scores in each cell; small counts may be left out, as that only raises the threshold."""
         message = _data(design)
         self.count_numbers(design, scores.size, site)
-        if message.parts is None:
+        if message.starts is not None:
+            if options.get("round_down_to", 0) > 1:
+                raise ValueError("round_down_to must be 0 in the site's policy: wrong answers must all count")
+            counts = _count_answers(message, *scores["losses"].T)
+        elif message.parts is None:
             counts = Bins(message.edges, bounded=message.bounded).place(scores)
         else:
             counts = _count_parts(message, scores["losses"])
@@ -197,8 +220,13 @@ class CurveMessage(Message):
         """Check the number of counts, and that exact ones can be counts."""
         design.find_kind(answer.n, site=answer.site)
         counts, message = answer.payload.counts, _data(design)
-        if len(counts) != message.n_cells:
-            return f"{count(len(counts), 'count')} instead of {message.n_cells}"
+        if len(counts) != message.n_counts:
+            return f"{count(len(counts), 'count')} instead of {message.n_counts}"
+        if message.starts is not None:
+            cells = len(message.edges)
+            if min(counts) < 0 or sum(counts[:cells]) > answer.n or min(map(sub, counts, counts[cells:])) < 0:
+                return f"counts must be those of at most {answer.n:,} answers, and no more of them wrong"
+            return None
         most = answer.n * (message.parts or 1)
         if message.epsilon is None and (min(counts) < 0 or sum(counts) > most):
             return f"counts must be at least 0 and add up to at most {most:,}"
@@ -248,6 +276,12 @@ class CurveMessage(Message):
         """Return whether the votes can be reached without the largest sites."""
         return design.levels[place].advice is None and _rules(design).tolerates(place, n_missing)
 
+    def claim(self, design: Design) -> str | None:
+        """Return the promise of answers, which is not about sets."""
+        if _data(design).starts is None:
+            return None
+        return "at least {share} of the answers are right, among {whose}"
+
     def expected(
         self, design: Design, place: int, masses: Floats | None = None, *, runs: int = _RUNS, rng: int = 1
     ) -> tuple[float, float]:
@@ -285,6 +319,13 @@ def _count_parts(message: Curve, losses: Floats) -> Ints:
     return np.asarray(np.diff(whole - missed, prepend=0, append=whole))
 
 
+def _count_answers(message: Curve, confidence: Floats, wrong: Floats) -> Ints:
+    """Count the cases from each edge up to the next, then how many of these are wrong."""
+    cell, cells = np.searchsorted(message.edges, confidence, side="right") - 1, len(message.edges)
+    counts = [np.bincount(own[own >= 0], minlength=cells) for own in (cell, cell[wrong == 1])]
+    return np.concatenate(counts)
+
+
 def _data(design: Design) -> Curve:
     assert isinstance(design.message, Curve)
     return design.message
@@ -293,7 +334,12 @@ def _data(design: Design) -> Curve:
 def _rules(design: Design) -> "_Rules":
     if design.promise not in _RULES:
         raise ValueError(f"promise {design.promise!r} does not go with curves")
-    return _RULES[design.promise](design.kinds, _data(design), Goal.all_of(design))
+    message = _data(design)
+    return _rule_class(design.promise, message)(design.kinds, message, Goal.all_of(design))
+
+
+def _rule_class(promise: str, message: Curve) -> "type[_Rules]":
+    return _RULES[promise] if message.starts is None else _AnswerRules
 
 
 @dataclass(frozen=True)
@@ -455,8 +501,8 @@ class _Rules:
         return CoverageLaw.of_sites(self.curve(place, n_points, votes), np.array([1]), server_rank=1)
 
     def law(self, place: int, level: Level) -> CoverageLaw | None:
-        """Return the distribution of the coverage, or a bound of it; none is known for sums of losses."""
-        if self.message.parts is not None:
+        """Return the distribution of the coverage, or a bound of it; none is known for losses and answers."""
+        if self.message.parts is not None or self.message.starts is not None:
             return None
         if level.advice is not None:
             return CoverageLaw(1, self.n_points, level.votes, 1)
@@ -476,6 +522,21 @@ class _Rules:
     def deciding(self, place: int, level: Level) -> NoisyCurve:
         """Return the curve whose threshold varies most."""
         return self.curve(place, self.n_points, level.votes or 1)
+
+
+class _AnswerRules(_Rules):
+    """Of the cases that are answered few are wrong: tests of settings, from several starts."""
+
+    def fewest(self, place: int, n_points: int, n_sites: int) -> int | None:
+        goal, starts = self.goals[place], self.message.starts or 1
+        needed = fewest_answers(goal.level, goal.delta / starts)
+        return needed if needed <= n_points else None
+
+    def threshold_cell(self, place: int, level: Level, counts: Mapping[str, Sequence[int]]) -> int:
+        sums, cells = [sum(column) for column in zip(*counts.values(), strict=True)], len(self.message.edges)
+        goal, starts = self.goals[place], self.message.starts or 1
+        lowest = first_answered(sums[:cells], sums[cells:], 1 - goal.level, goal.delta, starts)
+        return self.message.n_cells - 1 if lowest is None else lowest
 
 
 class _EachSiteRules(_Rules):

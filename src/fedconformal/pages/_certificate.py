@@ -124,7 +124,7 @@ class CertificateView:
         self.score = self._known_score()
         self.has_label_score = isinstance(self.score, scores.LabelScore)
         self.has_loss_score = isinstance(self.score, scores.LossScore)
-        self.claim = scores.claim_of(None if self.plan.score is None else self.plan.score.name)
+        self.has_answers = getattr(self.plan.designs[0].message, "starts", None) is not None
         losses = [messages.of(design.message).epsilon(design) for design in self.plan.designs]
         self.epsilon = max((float(loss) for loss in losses if loss is not None), default=None)
         self.sizes = None if sets is None else _set_sizes(sets, self.plan.confidence_levels)
@@ -146,7 +146,7 @@ class CertificateView:
             for level in self.finite_levels
         )
         return [
-            promise.sentence(criterion, level, delta, self._in_groups(n_groups), self.claim)
+            promise.sentence(criterion, level, delta, self._in_groups(n_groups), self.claims[0].words)
             for (promise, criterion, level, delta), n_groups in promised.items()
         ]
 
@@ -397,7 +397,7 @@ def _plan_view(plan: Plan, style: str) -> str:
     """Return the promises, votes and mean coverages of a plan, and what stands in the way."""
     designs = plan.designs[:_MOST_GROUPS]
     where = " in each group" if plan.is_grouped else ""
-    claim = scores.claim_of(None if plan.score is None else plan.score.name)
+    claim = messages.claim(plan.designs[0], plan.score)
     budget = Budget()
     pairs = [(design.group, row) for design in designs for row in _rows(design, budget)]
     return render(

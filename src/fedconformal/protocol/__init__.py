@@ -17,6 +17,7 @@ from fedconformal.protocol._conformalize import (
     predict_interval,
     predict_set,
     prediction_sets,
+    refuse_answers,
     rows_by_site,
     score_of,
     simulate,

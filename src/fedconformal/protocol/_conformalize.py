@@ -388,6 +388,7 @@ def prediction_sets(
     >>> prediction_sets(calibration, fc.scores.Absolute(), [100.0])[:, :, 0]
     array([[ 64., 136.]])
     """
+    refuse_answers(calibration.plan)
     grouping = calibration.plan.grouping
     if groups is not None and not grouping.by_label:
         by_class = "with groups by class, which predictions do not need"
@@ -413,6 +414,15 @@ def prediction_sets(
     thresholds = calibration.threshold_of(calibration.plan.classes or (), site=site)
     n_levels = len(calibration.plan.confidence_levels)
     return score.sets_by_class(prediction, thresholds.reshape(-1, n_levels), **score.draws(u, of_sets=True))
+
+
+def refuse_answers(plan: Plan) -> None:
+    """Refuse a plan of answers, whose threshold is one of confidences and makes no sets."""
+    if any(getattr(design.message, "starts", None) is not None for design in plan.designs):
+        raise ValueError(
+            "this calibration makes no prediction sets: it says which cases are answered, those with a "
+            "confidence of at least the threshold"
+        )
 
 
 def score_of(rule: ScoreRule | None, given: Score | None = None) -> Score:

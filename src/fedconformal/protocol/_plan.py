@@ -76,6 +76,7 @@ def plan(
     score: str | Mapping[str, Any] | scores.Score | None = None,
     curve: Bins | None = None,
     parts: int | None = None,
+    starts: int | None = None,
     privacy: Privacy | None = None,
     keys: Mapping[str, str] | None = None,
     terms: Mapping[str, Any] | None = None,
@@ -143,6 +144,11 @@ def plan(
         With ``curve``: sites send sums of losses at its edges instead, rounded up to this part of the largest
         loss, for example 1000: conformal risk control as if all cases were in one place. Reports then take
         ``losses``.
+    starts : int, optional
+        With ``curve``: few of the answers are wrong. A case is answered if the model's confidence is at least
+        the threshold, one of the edges; sites send how many cases would be answered at each edge, and how
+        many of these wrongly, and edges are tested from this many of them on, for example 10. With the
+        conditional criterion; reports then take confidences as scores, and 1 for wrong answers as ``losses``.
     privacy : Privacy, optional
         Makes every report differentially private; the sizes of the sites must be known.
     keys : mapping from str to str, optional
@@ -288,7 +294,16 @@ def _read_request(given: SimpleNamespace) -> DesignRequest:
             )
     goals = tuple(Goal(level, criterion, delta, faulty, missing) for level in levels)
     return DesignRequest(
-        promise, goals, None, None, 1 if is_paper else numbers, is_paper, given.curve, privacy, given.parts
+        promise,
+        goals,
+        None,
+        None,
+        1 if is_paper else numbers,
+        is_paper,
+        given.curve,
+        privacy,
+        given.parts,
+        given.starts,
     )
 
 

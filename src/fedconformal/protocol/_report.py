@@ -70,7 +70,8 @@ def report(
         The site's name.
     losses : array-like of shape (n, n_edges), optional
         Instead of scores, for a plan with ``parts``: the loss of each case at each edge of the plan's curve,
-        from 0 to 1 and never rising. At a threshold of +inf it must be 0.
+        from 0 to 1 and never rising. At a threshold of +inf it must be 0. With ``starts``, beside the
+        confidences: 1 for each case whose answer is wrong, else 0.
     groups : array-like, optional
         For a plan with groups, the label of each score, as text or whole numbers, all of them known to the
         plan: its group, or its true class (``group_by="class"``). Not needed where groups are sites.
@@ -247,22 +248,29 @@ def prepare(
 
 
 def _read_values(plan: Plan, scores: Any, losses: Any) -> Any:
-    """Return the scores, or the losses as rows of an array that has one entry for each case."""
-    messages = [design.message for design in plan.designs]
-    grids = {data.edges for data in messages if isinstance(data, Curve) and data.parts is not None}
-    if (losses is None) == bool(grids) or (scores is None) != bool(grids):
-        wanted = "losses, and no scores: it sums up losses" if grids else "scores, and no losses"
-        raise ValueError(f"this plan takes {wanted}")
-    if not grids:
+    """Return the scores, or an array with the losses of each case as one entry."""
+    curves = [design.message for design in plan.designs if isinstance(design.message, Curve)]
+    has_parts, has_starts = (any(getattr(data, name) for data in curves) for name in ("parts", "starts"))
+    if (losses is not None, scores is None) != (has_parts or has_starts, has_parts):
+        wanted = "losses, and no scores" if has_parts else f"scores{', and' * has_starts} losses"
+        raise ValueError(f"this plan takes {wanted if has_parts or has_starts else 'scores, and no losses'}")
+    if losses is None:
         return (private_numbers if is_private(plan) else flat_scores)(scores)
-    values = float_array("losses", losses, ndim=2)
-    n_edges = {len(edges) for edges in grids}
-    if not len(values) or n_edges != {values.shape[1]}:
-        raise ValueError(
-            f"losses must have a row for each case and {max(n_edges)} columns, got {values.shape}"
-        )
+    values = float_array("losses", losses, ndim=2 if has_parts else 1)
     all_rows("losses", values, (values >= 0) & (values <= 1), "must lie between 0 and 1")
-    all_rows("losses", values, values[:, 1:] <= values[:, :-1], "must not rise from one setting to the next")
+    if has_starts:
+        confidence = flat_scores(scores)
+        if values.shape != confidence.shape or not np.isin(values, (0, 1)).all():
+            raise ValueError(f"losses must be 0 or 1 for each of the {confidence.size} cases")
+        values = np.column_stack([confidence, values])
+    else:
+        falls = values[:, 1:] <= values[:, :-1]
+        all_rows("losses", values, falls, "must not rise from one setting to the next")
+        if not len(values) or {len(data.edges) for data in curves} != {values.shape[1]}:
+            n_edges = len(curves[0].edges)
+            raise ValueError(
+                f"losses must have a row for each case and {n_edges} columns, got {values.shape}"
+            )
     rows = np.empty(len(values), dtype=[("losses", np.float64, values.shape[1:])])
     rows["losses"] = values
     return rows
