@@ -147,13 +147,13 @@ def _outcome_columns(plan: Plan, design: Design, place: int) -> dict[str, str | 
     """Return votes and coverage, and without groups an upper bound with all scores in one place."""
     if plan.is_grouped:
         return {**coverage_columns(design, place)}
-    n_points = sum(kind.count * kind.n for kind in design.kinds)
+    n_points, law = sum(kind.count * kind.n for kind in design.kinds), messages.law(design, place)
     pooled = float(design.confidence_levels[place]) + 1 / (n_points + 1)  # paper, section 3.3
     bound = f"{pooled:.4f}" if pooled < 1 else "-"
     return {
         "votes\nneeded": votes_needed(design, place),
         **coverage_columns(design, place),
-        "pooled\nat most": bound if PROMISES[design.promise].pools else None,
+        "pooled\nat most": bound if PROMISES[design.promise].pools and law is not None else None,
     }
 
 

@@ -212,7 +212,7 @@ class Message(ABC):
         """Return whether the distribution is a lower bound of the coverage, rather than its distribution."""
         return design.max_faulty > 0
 
-    def claim(self, design: Design) -> str | None:
+    def claim(self, design: Design, score: ScoreRule | None) -> str | None:
         """Return what is promised to new cases, for a sentence, where that is not up to the score."""
         return None
 
@@ -408,7 +408,7 @@ def claim(design: Design, score: ScoreRule | None) -> str:
     str
         A template with ``{share}`` and ``{whose}``.
     """
-    return of(design.message).claim(design) or claim_of(None if score is None else score.name)
+    return of(design.message).claim(design, score) or claim_of(None if score is None else score.name)
 
 
 def law(design: Design, place: int) -> Any:

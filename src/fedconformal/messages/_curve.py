@@ -28,6 +28,7 @@ from fedconformal.documents import (
     Design,
     Level,
     Payload,
+    ScoreRule,
     SiteKind,
     total_sites,
 )
@@ -276,11 +277,15 @@ class CurveMessage(Message):
         """Return whether the votes can be reached without the largest sites."""
         return design.levels[place].advice is None and _rules(design).tolerates(place, n_missing)
 
-    def claim(self, design: Design) -> str | None:
-        """Return the promise of answers, which is not about sets."""
-        if _data(design).starts is None:
-            return None
-        return "at least {share} of the answers are right, among {whose}"
+    def claim(self, design: Design, score: ScoreRule | None) -> str | None:
+        """Return the promise of answers, or of losses without a name, which are not about sets."""
+        message = _data(design)
+        if message.starts is not None:
+            return "at least {share} of the answers are right, among {whose}"
+        unnamed = message.parts is not None and score is None
+        return (
+            "at least {share} of the largest loss is avoided, in the mean over {whose}" if unnamed else None
+        )
 
     def expected(
         self, design: Design, place: int, masses: Floats | None = None, *, runs: int = _RUNS, rng: int = 1
