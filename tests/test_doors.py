@@ -73,6 +73,7 @@ CAPABILITIES = {
     "classes": Capability(
         {"groups": counted(LABEL_OF), "group_by": "class", "score": "lac"}, labels=True, classes=True
     ),
+    "a risk": Capability({"n_points": UNEVEN, "score": "missed-labels"}, classes=True),
     "groups by site": Capability({"n_points": UNEVEN, "group_by": "site"}),
     "private": Capability({"n_points": BIG, "privacy": PRIVACY}, private=True),
     "private, the paper's": Capability({"n_points": BIG, "privacy": PAPER}, private=True),
@@ -93,6 +94,7 @@ REFUSED = {
     ("a site's policy", "estimator"): HERE,
     ("a missing site", "estimator"): HERE,
     ("a refused report", "estimator"): HERE,
+    ("a risk", "estimator"): "FederatedRiskController controls risks",
     ("several levels", "planner"): SINGLE,
     ("groups", "planner"): SINGLE,
     ("classes", "planner"): SINGLE,

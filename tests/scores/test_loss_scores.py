@@ -168,7 +168,7 @@ def test_sets_miss_what_losses_say_and_nothing_at_the_largest_threshold(score):
 
 def test_bad_cases_are_refused_with_the_first():
     labels, pixels = MissedLabels(), MissedPixels()
-    with pytest.raises(ValueError, match=r"y must hold 0 or 1, or False or True; violated in 1 of 2 rows"):
+    with pytest.raises(ValueError, match=r"y must hold 0 or 1; violated in 1 of 2 rows"):
         labels.score([[0, 1], [2, 1]], [[0.5, 0.5]] * 2)
     with pytest.raises(ValueError, match=r"prediction must hold probabilities, .* \(first: row 1"):
         labels.score([[0, 1]] * 2, [[0.5, 0.5], [0.5, np.nan]])

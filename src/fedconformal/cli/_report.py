@@ -147,7 +147,9 @@ def read_cases(
         arrays = read_arrays(path, [target, prediction[0], *names])
         texts = {name: [str(label) for label in arrays[name].tolist()] for name in names}
         score = image_score(plan.score, path)
-        values = _score_arrays(score, arrays[target], arrays[prediction[0]], draw(score), private=private)
+        truth, predicted, drawn = arrays[target], arrays[prediction[0]], score.draws(draw(score))
+        make = score.scores_or_nan if private else score.score
+        values = make(truth, predicted, **drawn)
         return None if group is None else texts[group], values, {name: texts[name] for name in by}
     if target is None and group is None and not by:
         with _asking_for_cases(plan):
@@ -267,12 +269,6 @@ def image_score(rule: ScoreRule, path: Path) -> Score:
     if not score.takes_images:
         raise ValueError(f"{path}: score {score.name!r} takes tables; .npz is for images")
     return score
-
-
-def _score_arrays(score: Score, truth: Any, predicted: Any, source: Any, *, private: bool) -> Floats:
-    if private:
-        return score.scores_or_nan(truth, predicted, **score.draws(source))
-    return score.score(score.truth_from(truth), score.prediction_from(predicted), **score.draws(source))
 
 
 # -- truth -------------------------------------------------------------------------------------------------

@@ -156,12 +156,13 @@ def draw_source(
     Returns
     -------
     numpy Generator or None
-        None: the system's own, where there is no secret.
+        None: the system's own, where there is no secret, or none, where the score is not randomized.
     """
-    if ledger is not None:
-        return ledger.generator(dataset or site, score.name, use)
-    if policy.secret is not None:
-        return keyed_generator(policy.secret.encode(), dataset or site, score.name, use)
+    names = dataset or site or "cases", score.name, use
+    if score.needs_draws and ledger is not None:
+        return ledger.generator(*names)
+    if score.needs_draws and policy.secret is not None:
+        return keyed_generator(policy.secret.encode(), *names)
     return None
 
 

@@ -128,9 +128,7 @@ class LossScore(Score):
 
     def truth_from(self, values: ArrayLike, *, argument: str = "y") -> Bools:
         """Return an array of 0 and 1, one row for each case, others refused; see `Score.truth_from`."""
-        truth = number_array(argument, values)
-        all_rows(argument, truth, (truth == 0) | (truth == 1), "must hold 0 or 1")
-        return truth.astype(np.bool_, copy=False)
+        return _as_mask(values, argument)
 
     def set_columns(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return ``in_set_`` and the name of each column; see `Score.set_columns`."""
@@ -212,7 +210,7 @@ class MissedLabels(LossScore):
         return np.asarray(missed / np.maximum(truth.sum(axis=1), 1)[:, np.newaxis])
 
     def _read(self, y: ArrayLike, prediction: ArrayLike) -> tuple[Bools, Floats]:
-        improbable, truth = _improbability(self.prediction_from(prediction)), _as_mask(y)
+        improbable, truth = _improbability(self.prediction_from(prediction)), _as_mask(y, "y")
         if truth.shape != improbable.shape:
             raise ValueError(f"y must have shape {improbable.shape} to match prediction, got {truth.shape}")
         return truth, improbable
@@ -327,7 +325,7 @@ class MissedPixels(LossScore):
                 raise ValueError(
                     f"y must have the shape of prediction, {image.shape}, in image {i}, got {truth.shape}"
                 )
-            pixels.append(_improbability(image, i)[_as_mask(truth, i)])
+            pixels.append(_improbability(image, i)[_as_mask(truth, "y", i)])
         return pixels
 
     def column_help(self) -> str:
@@ -377,10 +375,9 @@ def _as_images(values: Any) -> list[NDArray[Any]]:
     return list(plain_array(values))
 
 
-def _as_mask(y: ArrayLike, image: int | None = None) -> Bools:
-    values = number_array("y", y)
-    allowed = (values == 0) | (values == 1)
-    _check("y", values, allowed, "must hold 0 or 1, or False or True", image)
+def _as_mask(y: ArrayLike, name: str, image: int | None = None) -> Bools:
+    values = number_array(name, y)
+    _check(name, values, (values == 0) | (values == 1), "must hold 0 or 1", image)
     return values.astype(np.bool_, copy=False)
 
 
