@@ -134,6 +134,26 @@ def test_certainty_holds_for_unlike_sites():
     assert exceeded <= 70 + 5 * math.sqrt(700 * 0.09)
 
 
+def test_a_missing_site_of_a_mixture_counts_as_if_it_had_lost_everything():
+    rng = np.random.default_rng(4)
+    settings = np.arange(1.0, 9.0)
+    plan = fc.plan(
+        n_points={"A": 40, "B": 30, "C": 9},
+        promise="mixture",
+        mixture={"A": 6, "B": 3, "C": 1},
+        curve=fc.Bins(settings, bounded=True),
+        parts=8,
+        risk=0.4,
+    )
+    units = {"A": falling(rng, 40, 8, 8), "B": falling(rng, 30, 8, 8), "C": np.full((9, 8), 8)}
+    shares = {"A": Fraction(6, 10), "B": Fraction(3, 10), "C": Fraction(1, 10)}
+    reports = answer(plan, {site: units[site] for site in "AB"}, 8)
+    calibration = fc.calibrate(plan, reports)
+    assert calibration.missing == ("C",)
+    assert calibration.threshold == mixed_threshold(units, settings, 8, Fraction(4, 10), shares) < math.inf
+    assert all(finding.holds for finding in fc.audit.verify(calibration, reports=reports))
+
+
 def test_groups_missing_sites_ledgers_and_pages(tmp_path):
     rng = np.random.default_rng(2)
     bins = fc.Bins.uniform(0, 1, 10)
