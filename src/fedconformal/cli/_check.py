@@ -19,6 +19,7 @@ from fedconformal.cli._show import number, paragraph, print_json, say, silence_o
 from fedconformal.documents import Calibration, Check, Plan, ReportPart
 from fedconformal.monitoring import Assessment, Comparison, CoverageCheck, LocalCheck
 from fedconformal.planning import PROMISES
+from fedconformal.protocol import SitePolicy
 
 _NEW = "This holds for new cases only: none of them may have been used to train or to calibrate."
 _MOST_ROWS = 20
@@ -67,7 +68,7 @@ def check(
             draw=partial(
                 protocol.draw_source,
                 site=site or "",
-                policy=_files.read_policy(policy),
+                policy=SitePolicy(),  # without its secret: later checks need draws of their own
                 ledger=account,
                 dataset=dataset,
                 use="check",
