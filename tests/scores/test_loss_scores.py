@@ -291,6 +291,14 @@ def test_the_risk_of_unlike_sites_is_as_promised(name, promise):
         assert risk.mean() <= 0.2 + bernstein_limit(risk)
 
 
+def test_the_distribution_of_the_risk_of_the_default_plan():
+    laws = [fc.plan(n_sites=10, n_points=500, risk=0.1, numbers=numbers).law for numbers in (1, 3)]
+    assert [(round(1 - law.mean(), 4), round(law.std(), 4)) for law in laws] == [
+        (0.0997, 0.0052),
+        (0.0999, 0.0045),
+    ]
+
+
 def spread_of_the_risk(runs):
     """Return the ratio of the simulated and the planned standard deviation, 10 sites of 500."""
     rng, plan = np.random.default_rng(11), fc.plan(n_sites=10, n_points=500, risk=0.1)
