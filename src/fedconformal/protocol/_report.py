@@ -253,8 +253,8 @@ def _read_values(plan: Plan, scores: Any, losses: Any) -> Any:
     curves = [design.message for design in plan.designs if isinstance(design.message, Curve)]
     has_parts, has_starts = (any(getattr(data, name) for data in curves) for name in ("parts", "starts"))
     if (losses is not None, scores is None) != (has_parts or has_starts, has_parts):
-        wanted = "losses, and no scores" if has_parts else f"scores{', and' * has_starts} losses"
-        raise ValueError(f"this plan takes {wanted if has_parts or has_starts else 'scores, and no losses'}")
+        wanted = "scores, and losses" if has_starts else "scores, and no losses"
+        raise ValueError(f"this plan takes {'losses, and no scores' if has_parts else wanted}")
     if losses is None:
         return (private_numbers if is_private(plan) else flat_scores)(scores)
     values = float_array("losses", losses, ndim=2 if has_parts else 1)
