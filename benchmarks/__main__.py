@@ -38,6 +38,7 @@ SECTIONS = {
     "arrays": "benchmarks.arrays",
     "risk": "benchmarks.risk",
     "start": "benchmarks.start",
+    "collecting": "benchmarks.collecting",
     "private": "benchmarks.private",
     "flower": "benchmarks.flower",
     "nvflare": "benchmarks.nvflare",

@@ -31,6 +31,7 @@ QUESTIONS = {
         "risk",
         "import",
         "start",
+        "collecting",
         "flower",
         "nvflare",
     ),

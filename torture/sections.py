@@ -9,6 +9,7 @@ from torture import (
     ledgers,
     planner,
     privacy,
+    promises,
     records,
     settings,
 )
@@ -23,6 +24,7 @@ SECTIONS: dict[str, Section] = {
         settings.SECTION,
         calibrations.SECTION,
         claims.SECTION,
+        promises.SECTION,
         byzantine.SECTION,
         planner.SECTION,
         records.SECTION,

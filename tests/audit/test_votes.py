@@ -57,6 +57,13 @@ class TestSmallFederations:
             found = check_missed(*federation, 0, level, exact * Fraction(10**6 - 1, 10**6), Work())
             assert found == (False, pytest.approx(float(exact), rel=1e-12))
 
+    @given(federations(largest=4), st.sampled_from([Fraction(1, 3), Fraction(4, 5)]))
+    def test_a_fourier_sum_is_the_enumeration(self, federation, level):
+        case = _votes._simplify(*federation)
+        if case.certain is None:
+            summed = _votes._reach_by_transform(case, Work(), np.array([float(level)]))
+            assert abs(Fraction(float(summed[0])) - miss_by_enumeration(*federation, level)) < 1e-14
+
     @given(federations())
     def test_means_are_those_of_whole_numbers(self, federation):
         (case,) = _votes._list_cases(*federation, 0)
@@ -161,7 +168,7 @@ class TestLimits:
     @pytest.mark.parametrize(
         "sites",
         [
-            [Voters(10**5, 100, (88, 92), (1, 1))],
+            [Voters(10**6, 100, (88, 92), (2, 3))],
             [Voters(1, 10**6 + i, (9 * 10**5,), (2**20 - i,)) for i in range(500)],
         ],
     )
@@ -192,3 +199,41 @@ class TestLimits:
         assert np.all(
             _votes._cdf([*_votes._list_cases(sites, needed, faulty)], Work(), np.ones(3) / 2) == 1 - coverage
         )
+
+
+class TestManySitesAlike:
+    @pytest.mark.parametrize(
+        ("sites", "needed"),
+        [
+            ([Voters(600, 100, (88, 90, 92), (1, 1, 1))], 900),
+            ([Voters(600, 100, (88, 92), (2, 3))], 1500),
+            ([Voters(500, 100, (90,), (4,)), Voters(100, 40, (36, 38), (6, 2))], 1400),
+        ],
+    )
+    def test_a_fourier_sum_is_the_convolution(self, sites, needed, monkeypatch):
+        case, c = _votes._simplify(sites, needed), np.linspace(0.86, 0.94, 17)
+        summed = _votes._reach_by_transform(case, Work(), c)
+        monkeypatch.setattr(_votes, "_MANY_ALIKE", 10**9)
+        assert not case.has_many_alike
+        convolved = _votes._reach_votes(case, Work(), c)
+        assert np.abs(summed - convolved).max() < _votes._FOURIER_ERROR / 10
+        assert summed.min() < 0.01
+        assert summed.max() > 0.99
+
+    @pytest.mark.parametrize("n_sites", [10_000, 1_000_000])
+    @pytest.mark.parametrize("criterion", ["stable", "conditional"])
+    def test_claims_are_verified_and_refuted(self, n_sites, criterion):
+        plan = fc.plan(n_sites=n_sites, n_points=500, numbers=3, criterion=criterion)
+        level, sent = plan.designs[0].levels[0], plan.message.levels[0]
+        sites, delta = [Voters(n_sites, 500, sent.ranks[0], sent.all_votes()[0])], Fraction(1, 10)
+
+        def check(votes):
+            if criterion == "stable":
+                return check_mean(sites, votes, 0, Fraction(9, 10), Work())
+            return check_missed(sites, votes, 0, Fraction(9, 10), delta, Work())
+
+        holds, found = check(level.votes)
+        assert holds
+        expected = plan.law.mean() if criterion == "stable" else plan.law.cdf(0.9)
+        assert found == pytest.approx(expected, abs=1e-12)
+        assert not check(level.votes - n_sites // 200)[0]

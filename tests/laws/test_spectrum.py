@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedconformal.laws._votes import Votes, added_tails, make_frame, spectral_tails, spectrum
+from fedconformal.laws._votes import Votes, added_tails, make_frame, power, spectral_tails, spectrum
 from vote_laws import cases
 
 
@@ -72,3 +72,8 @@ def test_too_many_votes_are_refused():
     votes = Votes(np.ones(100, dtype=int), 10**6 + np.arange(100)[:, None])
     with pytest.raises(ValueError, match=r"weights must be smaller: 100004950 votes"):
         make_frame(np.full((1, 100, 1), 0.5), votes)
+
+
+@pytest.mark.parametrize("count", [3, 10**6])
+def test_a_characteristic_function_that_vanishes_has_powers_of_zero(count):
+    assert np.abs(power(np.array([[-1.0 + 0j, 0j]]), count)) == pytest.approx([0.0, 1.0], abs=1e-20)

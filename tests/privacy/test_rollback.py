@@ -76,12 +76,32 @@ def test_a_seal_that_is_behind_by_one_transaction_is_brought_up_to_date(path, mo
         patch.setattr(LedgerFile, "commit", lambda file: (file.run("COMMIT"), interrupted()))
         with pytest.raises(KeyboardInterrupt):
             ask(ledger)
-    behind, before = seal_of(path).read_bytes(), Ledger(path).entries()
+    assert seal_of(path).read_bytes().startswith(b"%018d" % 1)
+    before = Ledger(path).entries()
+    assert seal_of(path).read_bytes().split() == [b"%018d" % 2, before[-1].seal.encode()]
     ledger = Ledger(path)
-    assert seal_of(path).read_bytes() == behind  # reading writes nothing
     ask(ledger)
     assert seal_of(path).read_bytes().split() == [b"%018d" % 3, ledger.entries()[-1].seal.encode()]
     assert ledger.entries()[: len(before)] == before
+
+
+def test_an_answer_that_was_shown_cannot_be_rolled_back_and_drawn_again(path, monkeypatch):
+    ledger, note = Ledger(path), LedgerFile._note
+    with pytest.raises(KeyboardInterrupt):
+        ask(ledger, sample=interrupted)
+    charged = copy_of(path, seal_of(path))
+
+    def dies(file, number, seal):
+        return interrupted() if number == 3 else note(file, number, seal)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LedgerFile, "_note", dies)
+        with pytest.raises(KeyboardInterrupt):
+            ask(ledger)
+    assert Ledger(path).entries()[-1].kind == "answer"
+    restore(path, {path: charged[path]})
+    with pytest.raises(LedgerError, match="an older copy: it ends at entry 2, and its seal is of entry 3"):
+        ask(Ledger(path))
 
 
 def test_a_stored_answer_is_given_again_only_once_it_is_sealed(path, monkeypatch):

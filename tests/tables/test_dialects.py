@@ -470,10 +470,15 @@ class TestPrivate:
         scores, _ = private(tmp_path / "t.npy")
         assert np.array_equal(scores, [0.1, np.nan, 1e-300], equal_nan=True)
 
-    def test_no_cell_of_parquet_decides_on_the_decimal_sign(self, tmp_path):
-        for cell in ("0,5", "0.5"):
-            pl.DataFrame({"a": ["1.200", cell], "b": ["x", "y"]}).write_parquet(tmp_path / "t.parquet")
-            assert read_table(tmp_path / "t.parquet", private=True).numbers(["a"], nan=True)[0, 0] == 1.2
+    @pytest.mark.parametrize("text", ["0.5", "x" * 400_000_000])
+    def test_parquet_has_columns_of_numbers_alone(self, tmp_path, text):
+        """A text of any length would decide whether the file can be read."""
+        path = tmp_path / "t.parquet"
+        pl.DataFrame({"truth": [1.0, None], "prediction": [2.0, 3.0]}).write_parquet(path)
+        assert read_table(path, private=True).height == 2
+        pl.DataFrame({"truth": [1.0], "note": [text]}).write_parquet(path)
+        with pytest.raises(ValueError, match=r"t.parquet: column 'note' must hold numbers, got String"):
+            read_table(path, private=True)
 
 
 class TestStandardInput:

@@ -73,6 +73,17 @@ def test_a_ledger_without_seals_is_found(monkeypatch):
         ledgers.undamaged.cache_clear()
 
 
+@pytest.mark.parametrize("broken", ["_check_mixture", "_check_new_sites", "check_each", "_check_cases"])
+def test_an_audit_that_accepts_too_much_is_found(monkeypatch, broken):
+    for audit in (_ranks.RanksAudit, _ranks.CasesAudit):
+        accept = {
+            key: (lambda _: (True, "")) if broken in {check.__name__, *check.__code__.co_names} else check
+            for key, check in audit.checks.items()
+        }
+        monkeypatch.setattr(audit, "checks", accept)
+    assert violations("promises", 400) > 0
+
+
 def test_readers_and_audits_that_fail_are_found(monkeypatch):
     monkeypatch.setattr(fc.audit, "verify", lambda *_: [])
     assert violations("calibrations", 10) > 0

@@ -182,7 +182,9 @@ def _table(source: _Source, dialect: Dialect, *, private: bool) -> Table:
         return Table(source.name, polars.DataFrame(columns), dialect)
     if source.kind == ".parquet":
         decimal = "." if private and dialect.decimal is None else dialect.decimal
-        return Table(source.name, source.read_limited("table")[1], replace(dialect, decimal=decimal))
+        return Table(
+            source.name, source.read_limited("table", private=private)[1], replace(dialect, decimal=decimal)
+        )
     if source.kind == ".xlsx":
         return _excel(source, dialect, private=private)
     tabs = source.path.suffix.lower() == ".tsv"

@@ -27,7 +27,9 @@ MEAN_ERROR = 2e-13
 
 _TAIL_ERROR = 1e-10  # of a probability, relative
 _MOST_CHOICES = 1000  # of faulty sites, up to which all are tried
-_MOST_SITES = 20_000  # that are added one after the other
+_FOURIER_ERROR = 1e-12  # of a probability, absolute
+_MOST_TERMS = 2**20  # of a Fourier sum, which all are in memory
+_MANY_ALIKE = 20  # sites of each kind on average, from which their votes are added by a Fourier sum
 _MOST_COUNTING = 10**9  # operations with whole numbers
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _AT_ONCE = 2**17  # numbers, which fit into a processor's cache
@@ -72,6 +74,12 @@ class _Case(NamedTuple):
     def add_up(self, value: Callable[[Voters], int]) -> int:
         """Add up a value of all sites."""
         return sum(site.number * value(site) for site in self.sites)
+
+    @property
+    def has_many_alike(self) -> bool:
+        """True if votes of single sites would take long to add up, one site after the other."""
+        n_sites = self.add_up(lambda site: 1)
+        return not self.left_out and n_sites > max(500, _MANY_ALIKE * len(self.sites))
 
     @property
     def certain(self) -> int | None:
@@ -143,7 +151,8 @@ def check_missed(
     """
     cases = list(_list_cases(sites, needed, max_faulty))
     missed = float(_cdf(cases, work, np.array([float(level)]))[0])
-    if abs(missed - float(delta)) <= _TAIL_ERROR * float(delta):
+    error = _FOURIER_ERROR if any(case.has_many_alike for case in cases) else 0.0
+    if abs(missed - float(delta)) <= max(_TAIL_ERROR * float(delta), error):
         return max(_count_missed(case, level, work) for case in cases) <= delta, missed
     return missed <= delta, missed
 
@@ -351,9 +360,9 @@ def _reach_votes(case: _Case, work: Work, c: Floats) -> Floats:
         work.spend(_CALL + 2 * _BETA * c.size)
         k = -(-case.needed // vote)
         return np.asarray(special.betainc(k, m - k + 1, special.betainc(rank, n - rank + 1, c)))
+    if case.has_many_alike:
+        return _reach_by_transform(case, work, c)
     length = min(case.needed, case.add_up(lambda site: site.total)) + 1
-    if case.add_up(lambda site: 1) > _MOST_SITES:
-        raise NotVerifiableError("too large")
     work.spend(case.add_up(lambda site: (len(site.ranks) + 1) * (_CALL + (_BETA + length) * c.size)))
     rows = [(site, _find_masses(site, c)) for site in case.sites]
     votes: list[tuple[Sequence[int], Floats]]
@@ -363,6 +372,54 @@ def _reach_votes(case: _Case, work: Work, c: Floats) -> Floats:
     else:
         votes = [(site.casts, masses) for site, masses in rows for _ in range(site.number)]
     return np.asarray(_convolve(votes, case.needed, np.ones((1, c.size))))
+
+
+def _reach_by_transform(case: _Case, work: Work, c: Floats) -> Floats:
+    """Return P(votes below c >= votes needed) for each c, to `_FOURIER_ERROR`, for sites of any number.
+
+    Where the bounds leave it open it is a Fourier sum over the angles of 2 pi t / L, L the largest number of
+    votes plus 1. The characteristic function of votes that differ by one with probabilities p and q has at
+    most the modulus exp(-2 p q sin^2(angle / 2)), and sin(x) >= 2 x / pi: where that is small the sum ends.
+    """
+    low, high = _bound_tail(case, work, c)
+    found, length = np.where(low > 0.5, 1.0, 0.0), case.add_up(lambda site: site.total) + 1
+    for i in np.flatnonzero((low < 1 - 1e-16) & (high > 1e-18)):
+        rows = [(site, _find_masses(site, c[i : i + 1])[:, 0]) for site in case.sites]
+        decay = sum(
+            2 * site.number * masses[place] * masses[place + 1]
+            for site, masses in rows
+            for place, vote in enumerate(site.votes)
+            if vote == 1
+        )
+        furthest = math.sqrt((40 + math.log(length)) / decay) if decay else math.inf
+        last = min(length // 2, math.ceil(length * min(furthest, 1.0) / 2))
+        if last > _MOST_TERMS:
+            raise NotVerifiableError("too large")
+        work.spend(_CALL + 60 * last * sum(len(site.casts) for site in case.sites))
+        found[i] = _sum_terms(rows, case.needed, length, last)
+    return found
+
+
+def _sum_terms(rows: Sequence[tuple[Voters, Floats]], needed: int, length: int, last: int) -> float:
+    """Return P(votes >= needed) as a Fourier sum of the terms up to t = last and their conjugates.
+
+    With phi the characteristic function, it is the sum over t = 0, ..., L - 1 of
+    phi (exp(-i k angle) - 1) / (1 - exp(-i angle)) / L. Sites add up in the logarithm of phi, whose modulus
+    near 1 is found without cancellation.
+    """
+    half = np.pi * np.arange(1, last + 1) / length  # of the angle
+    log_modulus, phase = np.zeros(last), half.copy()
+    for site, masses in rows:
+        real, imaginary = np.zeros(last), np.zeros(last)
+        for cast, mass in zip(site.casts, masses, strict=True):
+            real -= 2 * mass * np.sin(cast * half) ** 2
+            imaginary += mass * np.sin(2 * cast * half)
+        log_modulus += site.number / 2 * np.log1p(np.maximum(2 * real + real**2 + imaginary**2, -1 + 1e-300))
+        phase += site.number * np.arctan2(imaginary, 1 + real)
+    terms = np.exp(log_modulus) * (np.sin(phase - 2 * needed * half) - np.sin(phase)) / np.sin(half)
+    if 2 * last == length:
+        terms[-1] /= 2  # its own conjugate
+    return float(np.clip((length - needed + terms.sum()) / length, 0.0, 1.0))
 
 
 def _find_masses(site: Voters, c: Floats) -> Floats:

@@ -377,8 +377,9 @@ def power(departure: Complex, count: int) -> Complex:
     if count <= _MULTIPLY:
         once: Complex = np.multiply.reduce(departure + 1, axis=0)
         return reduce(np.multiply, [once] * count) if count else np.ones_like(once)
-    # Close to 1 the logarithm of the absolute value needs the digits of the departure.
-    size = np.log1p(2 * departure.real + departure.real**2 + departure.imag**2) / 2
+    # Close to 1 the logarithm of the absolute value needs the digits of the departure; 0 has none.
+    square = 2 * departure.real + departure.real**2 + departure.imag**2
+    size = np.log1p(np.maximum(square, np.finfo(float).eps - 1)) / 2
     angle = np.arctan2(departure.imag, 1 + departure.real)
     return np.asarray(np.exp(count * (size + 1j * angle).sum(axis=0)))
 

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, special
+from scipy import special
 
 from fedconformal._text import quoted
 from fedconformal._util import Bools, Floats, Ints, fraction
@@ -33,6 +33,7 @@ from fedconformal.documents import (
     MOST_COLUMNS,
     Calibration,
     CalibrationView,
+    CheckQuestion,
     Plan,
     PlanView,
     group_name,
@@ -44,6 +45,9 @@ from fedconformal.protocol import refuse_answers
 
 Checked = Calibration | CalibrationView
 """A calibration, or one group of it."""
+
+Answerable = Checked | CheckQuestion
+"""What a site can answer: the question alone has the thresholds, too."""
 
 _POWER = 0.8  # with which a check detects the coverage that it is said to detect
 _MOST_CASES = 30_000
@@ -103,7 +107,7 @@ class Cases:
 
 
 def count_cases(
-    checked: Checked,
+    checked: Answerable,
     scores: NDArray[np.floating[Any]],
     *,
     by: Mapping[str, ArrayLike] | None = None,
@@ -145,10 +149,10 @@ def _combine_columns(by: Mapping[str, ArrayLike], n: int) -> tuple[tuple[tuple[s
     return tuple(values), np.array([places[row] for row in rows], dtype=np.int64)
 
 
-def _thresholds_of_cases(checked: Checked, n: int, groups: ArrayLike | None, site: str | None) -> Floats:
+def _thresholds_of_cases(checked: Answerable, n: int, groups: ArrayLike | None, site: str | None) -> Floats:
     """Return the thresholds of each of n cases, (n, n_levels): those of its group, where there are groups."""
     calibration, grouping = checked.whole, checked.whole.plan.grouping
-    if checked.group is not None or not calibration.plan.is_grouped:
+    if isinstance(calibration, CheckQuestion) or checked.group is not None or not calibration.plan.is_grouped:
         if groups is not None:
             raise ValueError("`groups` was given, but all these cases have the same thresholds")
         return np.tile(np.array(checked.selected_parts[0].thresholds), (n, 1))
@@ -176,7 +180,7 @@ def refuse_groups(document: Plan | PlanView | Checked) -> None:
         )
 
 
-def refuse_levels(checked: Checked) -> None:
+def refuse_levels(checked: Answerable) -> None:
     """Refuse a view of some levels where an answer has a count for every level."""
     levels = checked.whole.plan.confidence_levels
     if len(checked.selected_levels) < len(levels):
@@ -234,6 +238,8 @@ def _smallest_miss(n: int, y: int, tail: float, noise: CountNoise) -> float:
     """Return the smallest miss for which P(Y <= y) > tail; at most 3e-12 less, never more."""
     if count_cdf(n, y, 0.0, noise) > tail:
         return 0.0
+    from scipy import optimize  # which takes long to import, and no site needs
+
     root = optimize.brentq(lambda miss: count_cdf(n, y, miss, noise) - tail, 0.0, 1.0, xtol=1e-12)
     return max(0.0, float(root) - 2e-12)
 
@@ -307,7 +313,7 @@ class CoverageCheck:
         return float(1 - Fraction(str(self.confidence)))
 
 
-def common_thresholds(checked: Checked) -> tuple[float | None, ...]:
+def common_thresholds(checked: Answerable) -> tuple[float | None, ...]:
     """Return the threshold of each level; None where groups have different ones."""
     by_level = zip(*(part.thresholds for part in checked.selected_parts), strict=True)
     return tuple(values[0] if len(set(values)) == 1 else None for values in by_level)

@@ -19,10 +19,11 @@ order of the writes is the argument, in which a crash may come between any two:
    that it compares with the log is never ahead of it, and behind by one transaction at most.
 
 A crash before 2 leaves a seal that is behind by one transaction, whose answer has not left the site: the
-ledger is accepted, and the next call that writes brings the seal up to date before it writes or returns
-anything. A seal that is further behind is of another time than its ledger, as after half a restore, and
-refused; so is a ledger whose seal is missing or damaged. Whoever puts back both files of one time is found
-only by the seal in an earlier report, or by one noted elsewhere.
+ledger is accepted, and the next call, also one that only reads, brings the seal up to date before it writes
+or returns anything: an answer that was shown can not be rolled back and drawn again. A seal that is further
+behind is of another time than its ledger, as after half a restore, and refused; so is a ledger whose seal is
+missing or damaged. Whoever puts back both files of one time is found only by the seal in an earlier report,
+or by one noted elsewhere.
 
 A committed transaction survives a power cut: with ``synchronous = EXTRA`` and a rollback journal a
 transaction is committed by deleting the journal, and FULL alone does not wait for that deletion, so that a
@@ -187,7 +188,11 @@ class LedgerFile:
         self._read()
         if seen is not None and seen not in self.seals:
             raise self.refusal("not the ledger that was opened, or an older copy of it")
-        self._check_seal(is_lost=is_lost)
+        is_behind = self._check_seal(is_lost=is_lost)
+        if is_behind and not write:
+            self.run("ROLLBACK")
+            self.begin(write=True, seen=seen)
+            return
         if write:
             # A write lock is granted even if the file is read-only or was moved; only writing tells.
             self.run("UPDATE head SET writes = writes + 1")
@@ -214,8 +219,11 @@ class LedgerFile:
         except OSError as error:
             raise self.refusal(f"its seal cannot be read ({error.strerror})") from None
 
-    def _check_seal(self, *, is_lost: bool) -> None:
-        """Refuse a ledger that does not belong to the seal beside it; or, if that is known, one that does."""
+    def _check_seal(self, *, is_lost: bool) -> bool:
+        """Refuse a ledger that does not belong to the seal beside it; or, if that is known, one that does.
+
+        Returns True if the seal is behind by a transaction.
+        """
         noted, last, problem = self._noted() or "", len(self.entries), None
         number = int(noted[:18]) if re.fullmatch(r"[0-9]{18} [0-9a-f]{64}\n", noted) else -1
         if not noted:
@@ -231,6 +239,7 @@ class LedgerFile:
             )
         if is_lost and not problem:
             raise self.refusal("its seal is right: no entries are lost")
+        return number < last
 
     def _note(self, number: int, seal: str) -> None:
         """Write a seal to the file beside the ledger, whole or not at all, and wait until it is on disk."""

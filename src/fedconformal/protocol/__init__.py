@@ -6,10 +6,12 @@ from fedconformal.protocol._calibrate import (
     assumption_codes,
     assumption_sentences,
     calibrate,
+    describe_coverage,
     everything_sentences,
     validate_reports,
 )
 from fedconformal.protocol._conformalize import (
+    class_numbers,
     class_places,
     conformalize,
     group_names,
@@ -19,10 +21,17 @@ from fedconformal.protocol._conformalize import (
     prediction_sets,
     refuse_answers,
     rows_by_site,
+    score_cases,
     score_of,
     simulate,
 )
-from fedconformal.protocol._federation import describe_notes, describe_problems, read_group_by
+from fedconformal.protocol._federation import (
+    describe_notes,
+    describe_problems,
+    read_group_by,
+    sites_needed,
+    suffices,
+)
 from fedconformal.protocol._plan import InfeasibleWarning, model_digest, plan
 from fedconformal.protocol._policy import PolicyError, SitePolicy
-from fedconformal.protocol._report import admit, draw_source, is_private, prepare, report
+from fedconformal.protocol._report import admit, check_score, draw_source, is_private, prepare, report

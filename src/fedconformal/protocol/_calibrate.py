@@ -8,11 +8,12 @@ from enum import Enum
 from typing import Literal
 
 from fedconformal import _util
-from fedconformal._text import count, quoted
+from fedconformal._text import count, floor_percent, plain_spaces, quoted, threshold_text
 from fedconformal.documents import (
     MOST_CLASSES,
     Calibration,
     CalibrationPart,
+    CalibrationView,
     Design,
     Level,
     Plan,
@@ -258,6 +259,8 @@ def _problem(plan: Plan, keys: Mapping[str, str], report: Report) -> str | None:
     """Return the reason why a report does not count as a whole, if it does not."""
     if report.plan != plan.digest:
         return f"answers another plan ({report.plan[:19]}..., not {plan.digest[:19]}...)"
+    if report.score not in (None, plan.score):
+        return f"has the score {report.score}, and the plan {plan.score or 'fixes none'}"
     try:
         report.check()
     except ValueError as error:
@@ -271,10 +274,9 @@ def _problem(plan: Plan, keys: Mapping[str, str], report: Report) -> str | None:
             return f"site must be one of the plan's, {quoted(plan.site_names)}, got {report.site!r}"
     elif (reason := _payload_problem(plan.designs[0], _answer(report, None))) is not None:
         return reason
-    if keys and report.signature is None:
-        return "not signed, but the plan asks for signatures"
     if keys and not is_signed_by(report, keys[report.site]):
-        return "the signature is not that of the site's key"
+        unsigned = "not signed, but the plan asks for signatures"
+        return unsigned if report.signature is None else "the signature is not that of the site's key"
     return None
 
 
@@ -460,6 +462,26 @@ _SENTENCES = {
 _PUBLIC_SIZES = (
     " The number of cases of each group is public; a person with cases in several groups pays for each."
 )
+
+
+def describe_coverage(view: CalibrationView) -> str:
+    """Describe the threshold of one group and level, and the coverage that it has, in one line.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> describe_coverage(fc.conformalize({"A": range(40), "B": range(60)})[0.9])
+    "level 0.9: threshold 53.0, coverage at least 90.7 % on average, if the assumptions of 'population' hold"
+    """
+    group = "" if view.group is None else f"group {view.group!r}, "
+    start = f"{group}level {view.confidence_level:g}: threshold {threshold_text(view.threshold)}"
+    if view.threshold == math.inf:
+        return f"{start}: every set contains everything"
+    guarantee, condition = view.guarantee, f"if the assumptions of {view.promise!r} hold"
+    if guarantee.mean is None:
+        least, chance = (floor_percent(share) for share in (guarantee.coverage, guarantee.probability))
+        return plain_spaces(f"{start}, coverage at least {least} with probability {chance}, {condition}")
+    return plain_spaces(f"{start}, coverage at least {floor_percent(guarantee.mean)} on average, {condition}")
 
 
 def everything_sentences(calibration: Calibration) -> tuple[str, ...]:
