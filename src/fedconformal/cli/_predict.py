@@ -39,7 +39,11 @@ def predict(
     """Turn predictions into intervals or label sets."""
     check_output(output, force=force)
     if predictions.suffix.lower() == _report.ARRAYS:
-        _predict_masks(read(Calibration, calibration), predictions, column, group, site, output, force=force)
+        published = read(Calibration, calibration)
+        masks = _predict_masks(published, predictions, column, output, group=group, site=site)
+        assert output is not None
+        write_atomically(output, lambda file: np.savez_compressed(file, **masks), force=force)
+        say(f"wrote {output}")
         return
     if output not in (None, STANDARD) and output.suffix.lower() not in _TABLES:
         raise ValueError(f"{output}: the name must end with {' or '.join(_TABLES)}")
@@ -70,33 +74,22 @@ def predict(
 
 
 def _predict_masks(
-    published: Calibration,
-    path: Path,
-    column: list[str] | None,
-    group: str | None,
-    site: str | None,
-    output: Path | None,
-    *,
-    force: bool,
-) -> None:
-    """Write the mask of each image at each level into a file of numpy."""
-    plan = published.plan
+    published: Calibration, path: Path, column: list[str] | None, output: Path | None, **where: Any
+) -> dict[str, Any]:
+    """Return the mask of each image at each level, by the name of its array."""
+    plan, group = published.plan, where.pop("group")
     if plan.score is None or not column or output is None or output.suffix.lower() != _report.ARRAYS:
         raise ValueError(
             f"{path}: images need a plan that fixes the score, --column with the name of their array, and -o "
             f"with a name that ends with {_report.ARRAYS}"
         )
-    _report.column_of_labels(plan, group, path, is_new=True)
-    arrays = _report.read_arrays(path, [column[0], *([] if group is None else [group])])
-    labels = None if group is None else [str(label) for label in arrays[group].tolist()]
+    arrays = _report.read_arrays(path, [column[0], *([group] if group else [])])
+    labels = [str(label) for label in arrays[group].tolist()] if group else None
     rule = _report.image_score(plan.score, path)
-    predicted = rule.prediction_from(arrays[column[0]])
-    masks = prediction_sets(published, rule, predicted, groups=labels, site=site)
-    levels = plan.confidence_levels
-    names = ["in_set"] if len(levels) == 1 else [f"in_set_{level!r}" for level in levels]
-    held: dict[str, Any] = {name: masks[..., i] for i, name in enumerate(names)}
-    write_atomically(output, lambda file: np.savez_compressed(file, **held), force=force)
-    say(f"wrote {output}: {count(len(predicted), 'mask')}")
+    masks = prediction_sets(published, rule, rule.prediction_from(arrays[column[0]]), groups=labels, **where)
+    several = len(plan.confidence_levels) > 1
+    names = [f"in_set_{level!r}" if several else "in_set" for level in plan.confidence_levels]
+    return {name: masks[..., i] for i, name in enumerate(names)}
 
 
 def sets_of(

@@ -195,18 +195,11 @@ def _check_order(targets: Sequence[str], columns: Sequence[str]) -> None:
             f"--target must name a column of 0 and 1 for each of the {count(len(columns), 'column')} of "
             f"--prediction, separated by commas, got {count(len(targets), 'column')}"
         )
-    true, predicted = (_without_prefix(names) for names in (targets, columns))
+    true, predicted = ([name.rpartition("_")[2] for name in names] for names in (targets, columns))
     if true != predicted and sorted(true) == sorted(predicted):
         raise ValueError(
             f"--target and --prediction must have the same order, got {quoted(targets)} and {quoted(columns)}"
         )
-
-
-def _without_prefix(names: Sequence[str]) -> list[str]:
-    shared = 0
-    while shared < min(map(len, names)) and len({name[: shared + 1] for name in names}) == 1:
-        shared += 1
-    return [name[shared:] for name in names]
 
 
 def _check_options(

@@ -6,8 +6,8 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from fedconformal import _util
 from fedconformal.documents import Calibration
@@ -26,6 +26,7 @@ from fedconformal.protocol import (
 )
 from fedconformal.scores import LAC, LossScore, MissedLabels, MissedPixels, Score
 
+_NOT_CALIBRATED = "This %(name)s is not calibrated: call calibrate(X, y, sites=...) first"
 _DRAWING = 3  # the stream of random numbers of scores
 _STARTS = 10  # of the tests of answers
 _PARTS = 2520  # of a loss: shares of up to ten labels are whole numbers of these
@@ -167,8 +168,10 @@ class FederatedRiskController(BaseEstimator):  # type: ignore[misc]
         if self.predict_params is not None or risk.has_answers:
             if groups is not None or ledgers is not None:
                 raise ValueError("groups and ledgers must be left out with predict_params")
-            count = self._count_answers if risk.has_answers else self._sum_losses
-            self.calibration_ = self._collect(sites, options, **count(score, truth, prediction))
+            read = self._count_answers if risk.has_answers else self._sum_losses
+            losses, scores, edges, asked = read(score, truth, prediction)
+            options["curve"] = Bins(tuple(edges.tolist()), bounded=True)
+            self.calibration_ = self._collect(sites, losses, scores, options | asked)
             return self
         draws = score.draws(make_generator(self.rng, _DRAWING))
         scores = score.score(truth, prediction, **draws)
@@ -177,55 +180,43 @@ class FederatedRiskController(BaseEstimator):  # type: ignore[misc]
 
     fit = calibrate
 
-    def _sum_losses(self, score: Score, truth: Any, prediction: Any) -> dict[str, Any]:
-        """Return the loss of each case at each parameter, and the options of a plan for their sums."""
+    def _sum_losses(self, score: Score, truth: Any, prediction: Any) -> tuple[Any, ...]:
+        """Return the loss of each case at each parameter, no scores, the settings, and a plan's option."""
         edges = np.unique(1 - _util.float_array("predict_params", self.predict_params, ndim=1))
         if isinstance(score, LossScore):
             losses = score.losses(truth, prediction, edges)
         else:
             losses = (score.score(truth, prediction)[:, np.newaxis] > edges).astype(float)
-        return {"losses": losses, "edges": edges, "parts": _PARTS}
+        return losses, None, edges, {"parts": _PARTS}
 
-    def _count_answers(self, score: Score, truth: Any, prediction: Any) -> dict[str, Any]:
-        """Return confidence and error of each case, and the options of a plan for the tests."""
+    def _count_answers(self, score: Score, truth: Any, prediction: Any) -> tuple[Any, ...]:
+        """Return whether each case is wrong, its confidence, the settings, and a plan's option."""
         if self.confidence_level is None:
             raise ValueError(f"risk {self.risk!r} needs a confidence_level, such as 0.9")
         params = np.linspace(0, 0.99, 100) if self.predict_params is None else self.predict_params
-        table = np.asarray(prediction)
-        found = table.argmax(axis=1) if _RISKS[self.risk].has_classes else 1
-        wrong = (np.asarray(truth) != found).astype(float)
         edges = np.unique(_util.float_array("predict_params", params, ndim=1))
-        return {"scores": self._confidence(table), "losses": wrong, "edges": edges, "starts": _STARTS}
+        found = np.argmax(prediction, axis=1) if _RISKS[self.risk].has_classes else 1
+        wrong = (np.asarray(truth) != found).astype(float)
+        return wrong, self._confidence(prediction), edges, {"starts": _STARTS}
 
     def _confidence(self, prediction: Any) -> Any:
         table = _util.float_array("prediction", prediction, ndim=2)
         return table.max(axis=1) if _RISKS[self.risk].has_classes else table[:, 1]
 
-    def _collect(
-        self,
-        sites: Any,
-        options: Mapping[str, Any],
-        *,
-        edges: Any,
-        losses: Any,
-        scores: Any = None,
-        **asked: int,
-    ) -> Calibration:
+    def _collect(self, sites: Any, losses: Any, scores: Any, options: dict[str, Any]) -> Calibration:
         """Let every site report its losses, and calibrate."""
         rows = rows_by_site(sites, len(losses))
-        settings = Bins(tuple(edges.tolist()), bounded=True)
-        sizes = {site: len(own) for site, own in rows.items()}
-        question = plan(**dict(options, n_points=sizes, curve=settings, **asked))
-        policy, answers = SitePolicy.unlimited(), []
+        question = plan(n_points={site: len(own) for site, own in rows.items()}, **options)
+        answers = []
         for site, own in rows.items():
-            values = None if scores is None else scores[own]
-            answers.append(report(question, values, losses=losses[own], site=site, policy=policy))
+            given = {"losses": losses[own], "scores": None if scores is None else scores[own]}
+            answers.append(report(question, **given, site=site, policy=SitePolicy.unlimited()))
         return calibrate(question, answers)
 
     @property
     def best_predict_param(self) -> Any:
         """Smallest probability that is selected at each level; with groups, by label."""
-        self._check_calibrated()
+        check_is_fitted(self, msg=_NOT_CALIBRATED)
         found = {group: np.array(part.thresholds) for group, part in self.calibration_.by_group.items()}
         has_sets = self.calibration_.plan.score is not None
         by_group = {group: 1 - values if has_sets else values for group, values in found.items()}
@@ -247,7 +238,7 @@ class FederatedRiskController(BaseEstimator):  # type: ignore[misc]
             A list of masks if ``predict_function`` returns a list of images. For precision and selective risk
             which cases are selected, or answered, (n, n_levels).
         """
-        self._check_calibrated()
+        check_is_fitted(self, msg=_NOT_CALIBRATED)
         if self.calibration_.plan.score is None:
             return self._confidence(self._probabilities(X, LAC()))[:, np.newaxis] >= self.best_predict_param
         score = score_of(self.calibration_.plan.score)
@@ -255,10 +246,8 @@ class FederatedRiskController(BaseEstimator):  # type: ignore[misc]
 
     def _plan_options(self, risk: _Risk, score: Score) -> dict[str, Any]:
         same = ("max_faulty", "max_missing", "promise", "mixture", "numbers", "curve", "privacy")
-        options = {
-            "score": None if risk.has_answers else score,
-            **{name: getattr(self, name) for name in same},
-        }
+        options = {name: getattr(self, name) for name in same}
+        options["score"] = None if risk.has_answers else score
         if self.predict_params is not None and self.curve is not None:
             raise ValueError("curve must be left out with predict_params, which are its edges")
         options["risk" if risk.is_loss else "confidence_level"] = self.target_level
@@ -295,12 +284,6 @@ class FederatedRiskController(BaseEstimator):  # type: ignore[misc]
             return np.column_stack([np.asarray(label)[:, 1] for label in found])
         array = _util.plain_array(found)
         return array[..., 1] if array.ndim == 3 else array
-
-    def _check_calibrated(self) -> None:
-        if not hasattr(self, "calibration_"):
-            raise NotFittedError(
-                f"This {type(self).__name__} is not calibrated: call calibrate(X, y, sites=...) first"
-            )
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return whether ``predict`` can be called."""
