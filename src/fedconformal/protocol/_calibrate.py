@@ -478,10 +478,14 @@ def describe_coverage(view: CalibrationView) -> str:
     if view.threshold == math.inf:
         return f"{start}: every set contains everything"
     guarantee, condition = view.guarantee, f"if the assumptions of {view.promise!r} hold"
-    if guarantee.mean is None:
-        least, chance = (floor_percent(share) for share in (guarantee.coverage, guarantee.probability))
-        return plain_spaces(f"{start}, coverage at least {least} with probability {chance}, {condition}")
-    return plain_spaces(f"{start}, coverage at least {floor_percent(guarantee.mean)} on average, {condition}")
+    if guarantee.mean is not None:
+        promised = f", coverage at least {floor_percent(guarantee.mean)} on average, {condition}"
+    elif guarantee.coverage is not None and guarantee.probability is not None:
+        least, chance = floor_percent(guarantee.coverage), floor_percent(guarantee.probability)
+        promised = f", coverage at least {least} with probability {chance}, {condition}"
+    else:
+        promised = ""  # of a promise that gives no number
+    return plain_spaces(start + promised)
 
 
 def everything_sentences(calibration: Calibration) -> tuple[str, ...]:
