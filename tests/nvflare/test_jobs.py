@@ -22,7 +22,7 @@ from nvflare.app_common.widgets.streaming import AnalyticsReceiver
 from nvflare.recipe.run import Run
 from nvflare.recipe.spec import ExecEnv
 
-from fedconformal.nvflare import ConformalController, ConformalRecipe, read_calibration
+from fedconformal.nvflare import ConformalController, ConformalRecipe, calibrate, read_calibration
 from fedconformal.protocol import model_digest
 
 DATA = {name: np.random.default_rng(i).random(50) for i, name in enumerate("ABC")}
@@ -114,6 +114,19 @@ def test_a_resumed_round_asks_those_who_are_missing_with_the_model_that_was_kept
     told = "the round is resumed with the model in" in caplog.text
     assert told == (not later)
     assert read_calibration(tmp_path / "server").to_json() == EXPECTED.to_json()
+
+
+def test_a_controller_of_one_s_own_resumes_with_the_kept_model_too(federation, tmp_path):
+    controller = ConformalController(PLAN)
+    controller.set_communicator(federation)
+    for model in (MODEL, None):
+        (tmp_path / "kept" / "complete").unlink(missing_ok=True)
+        for file in (tmp_path / "kept").glob("report-A-*"):
+            file.unlink()
+        options = {"model": model, "reports": tmp_path / "kept"}
+        assert calibrate(controller, PLAN, federation.fl_ctx, **options) == EXPECTED
+    assert [name for name, _ in federation.sent] == ["C", "B", "A", "A"]
+    assert digests_sent(federation) == {model_digest(MODEL)}
 
 
 def test_a_given_model_is_never_replaced_by_another(federation, tmp_path):

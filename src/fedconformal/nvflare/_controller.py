@@ -47,18 +47,13 @@ Model = Mapping[str, Any]
 CODES = {
     ReturnCode.EXECUTION_EXCEPTION: "its executor failed",
     ReturnCode.EXECUTION_RESULT_ERROR: "its executor gave no reply",
-    ReturnCode.EMPTY_RESULT: "its executor gave no reply",
     ReturnCode.TASK_ABORTED: "the task was aborted there",
     ReturnCode.TASK_DATA_FILTER_ERROR: "one of its filters for task data failed",
     ReturnCode.TASK_RESULT_FILTER_ERROR: "one of its filters for results failed",
     ReturnCode.TASK_UNSUPPORTED: "its executor does not know the task",
-    ReturnCode.BAD_TASK_DATA: "its executor could not read the task",
-    ReturnCode.COMMUNICATION_ERROR: "the connection to it failed",
     ReturnCode.TIMEOUT: "it did not answer in FLARE's own time limit",
 }
 """Descriptions of FLARE's return codes that a site can send; of others not even the text is repeated."""
-
-
 _FOBS = "fobs"
 """Name under which a model that is not made of arrays is kept, as FLARE's own bytes."""
 _FLARE: dict[str, Any] = {"engine": "FLARE", "log": log, "codes": CODES}
@@ -106,8 +101,8 @@ def calibrate(
         RefusedReportsError.
     reports : str or Path, optional
         A folder in which the model and the reports are kept as they arrive. Called again with the same
-        folder, plan and model, only sites whose answers are not in it are asked, and nobody once the round is
-        complete.
+        folder and plan, and the same model or none, only sites whose answers are not in it are asked, and
+        nobody once the round is complete.
     sites : collection of str, optional
         The names of the sites to ask; all of the job's by default.
     min_sites : int, optional
@@ -136,6 +131,8 @@ def calibrate(
     (3, ())
     """
     rounds.check_options(timeout, on_refused=on_refused)
+    if model is None and reports is not None:
+        model = read_model(reports)
     folder = None if reports is None else make_folder(reports, plan, model)
     nodes = _select_sites(fl_ctx, sites)
     if folder is None or not folder.is_complete:
@@ -315,24 +312,13 @@ class ConformalController(Controller):
         """
         results = Path(fl_ctx.get_workspace().get_result_root(fl_ctx.get_job_id()))
         home, reports = Home.of(fl_ctx), Path(self.reports or results / REPORTS)
-        options: dict[str, Any] = {
-            "timeout": self.timeout,
-            "abort_signal": abort_signal,
-            "sites": self.sites,
-        }
+        options: dict[str, Any] = {"timeout": self.timeout, "abort_signal": abort_signal, "sites": self.sites}
+        kept: dict[str, Any] = {"reports": reports, "min_sites": self.min_sites}
         try:
             if self.reports:
                 refuse_wiped("reports", reports, home.root, home.job)
             plan, options["model"] = self._read_job(fl_ctx, reports)
-            calibration = calibrate(
-                self,
-                plan,
-                fl_ctx,
-                on_refused=self.on_refused,
-                reports=reports,
-                min_sites=self.min_sites,
-                **options,
-            )
+            calibration = calibrate(self, plan, fl_ctx, on_refused=self.on_refused, **options, **kept)
         except (ValueError, RoundAbortedError) as error:
             self.system_panic(f"no calibration: {error}", fl_ctx)
             return
@@ -392,15 +378,14 @@ class ConformalController(Controller):
 
     def _publish(self, calibration: Calibration, fl_ctx: FLContext) -> None:
         """Give the figures of the round to the job's metrics summary and to trackers."""
-        figures: dict[str, float] = {SITES: calibration.n_answers}
+        figures, levels = {SITES: float(calibration.n_answers)}, calibration.plan.confidence_levels
         for group in calibration.plan.groups or (None,):
-            part = calibration if group is None else calibration[group]
-            for level in calibration.plan.confidence_levels:
-                name = "" if group is None else f"_{group}"
-                name += f"_{float(level):g}" if len(calibration.plan.confidence_levels) > 1 else ""
-                figures[f"conformal_threshold{name}"] = float(part[level].threshold)
-                if (law := part[level].law) is not None:
-                    figures[f"conformal_mean_coverage{name}"] = float(law.mean())
+            for level in levels:
+                view = calibration[level if group is None else (group, level)]
+                name = ("" if group is None else f"_{group}") + (f"_{float(level):g}" if levels[1:] else "")
+                figures[f"conformal_threshold{name}"] = float(view.threshold)
+                if view.law is not None:
+                    figures[f"conformal_mean_coverage{name}"] = float(view.law.mean())
         before = self._aggregated or FLModel(metrics={})
         metrics = {**(before.metrics or {}), **figures}
         after = FLModel(metrics=metrics, current_round=before.current_round, meta=before.meta)

@@ -176,6 +176,8 @@ def _fetch_early(run: Run, folder: Path) -> bool:
     """
     env, job, deadline = run.exec_env, run.job_id, math.inf
     kits = [env.startup_kit_location] if isinstance(env, ProdEnv) else _find_kits(env)
+    if not kits:  # deleted already
+        return False
     session = new_secure_session(env.username, str(kits[-1]), timeout=60.0, study=env.study)
 
     def read(name: str) -> str:

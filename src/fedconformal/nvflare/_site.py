@@ -15,7 +15,6 @@ from nvflare.apis.shareable import ReservedHeaderKey, Shareable, make_reply
 from nvflare.apis.signal import Signal
 from nvflare.app_common.abstract.fl_model import FLModel
 from nvflare.app_common.app_constant import AppConstants
-from nvflare.app_common.executors.client_api_executor import ClientAPIExecutor
 from nvflare.app_common.utils.fl_model_utils import FLModelUtils
 from nvflare.private.fed.simulator.simulator_const import SimulatorConstants
 
@@ -158,10 +157,9 @@ def answer_task(
         packed = read_field(shareable, question.asked, beside=MODEL)
         parameters = shareable.get(MODEL)
         model = dict(parameters) if isinstance(parameters, Mapping) else {}
-        runner = None if executor.overrides(key) else fl_ctx.get_prop(FLContextKey.RUNNER)
-        script = None if runner is None else runner.find_executor(AppConstants.TASK_TRAIN)
+        script = None if executor.overrides(key) else _find_script(fl_ctx)
         sent: Sent
-        if isinstance(script, ClientAPIExecutor) and getattr(home.read_settings(), key) is None:
+        if script is not None and getattr(home.read_settings(), key) is None:
             _HOMES[home.job, home.name] = home
             asked = FLModelUtils.to_shareable(FLModel(params=model, meta={question.asked: packed}))
             sent = _read_script(script.execute(task_name, asked, fl_ctx, signal), question)
@@ -244,6 +242,15 @@ def _find_home() -> Home:
     if (job, name) not in _HOMES and app.parts[-2:] == (job, f"app_{name}"):
         return Home(app.parents[1].resolve(), name, job)
     return _HOMES[job, name]
+
+
+def _find_script(fl_ctx: FLContext) -> Any:
+    """Return FLARE's executor of the job's training script, if it has one."""
+    from nvflare.app_common.executors.client_api_executor import ClientAPIExecutor
+
+    runner = fl_ctx.get_prop(FLContextKey.RUNNER)
+    found = None if runner is None else runner.find_executor(AppConstants.TASK_TRAIN)
+    return found if isinstance(found, ClientAPIExecutor) else None
 
 
 def _read_script(result: Shareable, question: rounds.Question) -> Sent:
