@@ -17,6 +17,7 @@ from nvflare.app_common.abstract.fl_model import FLModel
 from nvflare.app_common.abstract.model import make_model_learnable
 from nvflare.app_common.app_constant import AppConstants
 from nvflare.app_common.app_event_type import AppEventType
+from nvflare.app_common.utils.fl_model_utils import FLModelUtils
 from nvflare.app_common.widgets.metrics_artifact_writer import MetricsArtifactWriter
 from nvflare.app_common.widgets.streaming import AnalyticsReceiver
 from nvflare.recipe.run import Run
@@ -181,13 +182,16 @@ class Tracker(AnalyticsReceiver):
 
 
 @pytest.mark.parametrize("levels", [0.8, [0.8, 0.9]])
-def test_figures_of_the_round_are_in_the_summary_beside_those_of_the_training(levels, federation):
+@pytest.mark.parametrize(
+    "packed", [lambda model: model, FLModelUtils.to_shareable], ids=["model", "shareable"]
+)
+def test_figures_of_the_round_are_in_the_summary_beside_those_of_the_training(levels, packed, federation):
     tracker = Tracker()
     plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=levels)
     controller = ConformalController(plan)
     federation.handlers = [MetricsArtifactWriter(), tracker, controller]
     federation.fire_event(EventType.START_RUN, federation.fl_ctx)
-    trained = FLModel(metrics={"accuracy": 0.5}, current_round=4)
+    trained = packed(FLModel(metrics={"accuracy": 0.5}, current_round=4))
     federation.fl_ctx.set_prop(AppConstants.AGGREGATION_RESULT, trained, private=True, sticky=False)
     federation.fire_event(AppEventType.AFTER_AGGREGATION, federation.fl_ctx)
     assert federation.run(controller) == []

@@ -6,6 +6,7 @@ import logging
 import math
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,6 +24,7 @@ from nvflare.app_common.abstract.model import ModelLearnable, ModelLearnableKey
 from nvflare.app_common.app_constant import AppConstants
 from nvflare.app_common.app_event_type import AppEventType
 from nvflare.app_common.decomposers import common_decomposers
+from nvflare.app_common.utils.fl_model_utils import FLModelUtils
 from nvflare.fuel.utils import fobs
 
 from fedconformal import rounds
@@ -342,6 +344,8 @@ class ConformalController(Controller):
         super().handle_event(event_type, fl_ctx)
         if event_type == AppEventType.AFTER_AGGREGATION:
             result = fl_ctx.get_prop(AppConstants.AGGREGATION_RESULT)
+            with suppress(ValueError):  # some workflows aggregate what is no model
+                result = FLModelUtils.from_shareable(result) if isinstance(result, Shareable) else result
             self._aggregated = result if isinstance(result, FLModel) else self._aggregated
 
     def add_to_fed_job(self, job: Any, ctx: Any, **kwargs: Any) -> None:
