@@ -3,6 +3,7 @@
 import logging
 import math
 import sys
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
@@ -108,6 +109,14 @@ def test_the_log_does_not_grow_with_the_number_of_sites(caplog):
         assert words in caplog.messages
     assert caplog.messages[-1] == "... the others are in the calibration"
     assert len(caplog.messages) == 1 + 3 * 11 + 1 + 11
+
+
+def test_levels_without_a_decimal_are_told_too(caplog):
+    caplog.set_level("INFO", LOG.name)
+    found = ReportCollection(fc.plan(confidence_level=Fraction(1, 3)), {1: ""}, engine="Test", log=LOG)
+    found.receive(1, fc.report(found.plan, range(40), site="A").to_json(indent=None))
+    assert finish(found).threshold == 13.0
+    assert caplog.messages[-1].startswith("level 0.333333: threshold 13.0, coverage at least 34.1 %")
 
 
 def test_infinite_thresholds_are_said_to_be(caplog):

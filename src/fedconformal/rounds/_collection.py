@@ -333,12 +333,10 @@ class ReportCollection(Answers[Node, Report]):
         of_all = answered if expected is None else f"{answered} of {expected:,}"
         took = time.monotonic() - self._start
         self._log.info("calibrated on the reports of %s sites in %.1f s", of_all, took)
-        views = [
-            calibration[(level,) if part.design.group is None else (part.design.group, level)]
-            for part in calibration.parts[:_MOST_LINES]
-            for level in part.design.confidence_levels
-        ]
-        for view in views[:_MOST_LINES]:
+        designs = [part.design for part in calibration.parts[:_MOST_LINES]]
+        chosen = [(design.group, level.confidence_level) for design in designs for level in design.levels]
+        for group, level in chosen[:_MOST_LINES]:
+            view = calibration[level] if group is None else calibration[group, level]
             self._log.info("%s", protocol.describe_coverage(view))
         if len(calibration.parts) * len(calibration.plan.confidence_levels) > _MOST_LINES:
             self._log.info("... the others are in the calibration")
