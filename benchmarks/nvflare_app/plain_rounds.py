@@ -11,7 +11,7 @@ from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import ReservedHeaderKey, Shareable, make_reply
 
-TIMEOUT = 120
+TIMEOUT = 60
 
 
 def scores(fl_ctx, points):

@@ -113,7 +113,10 @@ def refuse_wiped(name: str, path: Path, root: Path, job: str) -> None:
     else:
         from nvflare.tool.poc.poc_commands import get_poc_workspace
 
-        wiped, when = Path(get_poc_workspace()).resolve(), "POC mode deletes after a run"
+        try:
+            wiped, when = Path(get_poc_workspace()).resolve(), "POC mode deletes after a run"
+        except OSError:  # it is noted in the user's home, and there is none
+            return
     if path.resolve().is_relative_to(wiped) and root.is_relative_to(wiped):
         raise ValueError(f"{name} must be outside of {wiped}, which {when}, got {path}")
 
