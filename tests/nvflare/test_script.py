@@ -12,7 +12,7 @@ from fedconformal import rounds
 pytest.importorskip("nvflare", reason="the extra [nvflare] is not installed")
 
 import nvflare.client as flare
-from flare_engine import JOB, LocalFlare
+from flare_engine import JOB, LocalFlare, Scores
 from nvflare.apis.fl_constant import FLContextKey
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.app_common.abstract.fl_model import FLModel
@@ -131,6 +131,13 @@ def test_the_site_s_policy_binds_the_script_and_its_own_function_comes_first(
     calibration = ask(federation)
     assert calibration.missing == ("A",)
     assert Shareable.from_bytes(federation.results["A"])["failure"] == Failure.POLICY
+    own = fc.report(PLAN, [7.0] * 50, site="B", score=PLAN.score).to_json(indent=None)
+    assert Shareable.from_bytes(federation.results["B"])["report"] == own
+
+
+def test_an_executor_with_a_function_of_the_job_s_own_asks_no_script(federation):
+    federation.sites["B"] = Scores({"truth": [0.0] * 50, "prediction": [7.0] * 50})
+    ask(federation)
     own = fc.report(PLAN, [7.0] * 50, site="B", score=PLAN.score).to_json(indent=None)
     assert Shareable.from_bytes(federation.results["B"])["report"] == own
 

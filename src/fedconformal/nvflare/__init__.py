@@ -48,3 +48,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = getattr(import_module(f"fedconformal.{_MODULE_OF[name]}"), name)
     return globals()[name]
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return sorted(_MODULE_OF)
