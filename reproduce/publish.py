@@ -141,12 +141,14 @@ def private(splits: pd.DataFrame) -> str:
 
 
 def hospital_table(cells: pd.DataFrame) -> str:
-    """Return coverage in percent by rule: all patients, and the worst of each kind."""
+    """Return coverage in percent by rule: all patients, and the worst of each kind; no rule of full sets."""
     lines = []
     for rule, found in cells.groupby("rule", sort=False):
         here, left_out = (found[found["part"] == part] for part in (hospitals.HERE, hospitals.LEFT_OUT))
         no_site, no_class = here["hospital"] == hospitals.ALL, here["truth"] == hospitals.ALL
         whole = here[no_site & no_class].iloc[0]
+        if whole["size"] == len(hospitals.CLASSES):
+            continue
         new = left_out[(left_out["hospital"] != hospitals.ALL) & (left_out["truth"] == hospitals.ALL)]
         groups = (here[~no_site & no_class], here[no_site & ~no_class], here[~no_site & ~no_class], new)
         worst = [_worst(group) for group in groups]
@@ -170,7 +172,7 @@ def _worst(group: pd.DataFrame) -> str:
 
 
 def school_table(summary: pd.DataFrame) -> str:
-    """Return coverage at new schools and width by method."""
+    """Return coverage at new schools and width by method, where the width is finite."""
     columns = {
         "method": lambda row: row.method,
         "level": lambda row: f"{100 * row.confidence_level:.0f} %",
@@ -178,9 +180,9 @@ def school_table(summary: pd.DataFrame) -> str:
         "spread between schools": lambda row: f"{row.spread:.3f}",
         "schools below the level": lambda row: f"{100 * row.below:.0f} %",
         "without the noise of counting": lambda row: f"{100 * row.truly_below:.0f} %",
-        "width": lambda row: "infinite" if np.isinf(row.width) else f"{row.width:.2f}",
+        "width": lambda row: f"{row.width:.2f}",
     }
-    return table(summary, columns)
+    return table(summary[np.isfinite(summary["width"])], columns)
 
 
 def excess_table(rows: pd.DataFrame) -> str:
