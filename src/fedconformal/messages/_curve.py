@@ -277,6 +277,20 @@ class CurveMessage(Message):
         """Return whether the votes can be reached without the largest sites."""
         return design.levels[place].advice is None and _rules(design).tolerates(place, n_missing)
 
+    def quantity(self, design: Design) -> str:
+        """Name the answers, or the losses."""
+        message = _data(design)
+        if message.starts is not None:
+            return "right answers"
+        return super().quantity(design) if message.parts is None else "1 - risk"
+
+    def why_infinite(self, design: Design) -> str:
+        """Name the tests of answers, or the losses."""
+        message = _data(design)
+        if message.starts is not None:
+            return "no setting passes the tests: no case is answered"
+        return super().why_infinite(design) if message.parts is None else "the losses are too large"
+
     def claim(self, design: Design, score: ScoreRule | None) -> str | None:
         """Return the promise of answers, or of losses without a name, which are not about sets."""
         message = _data(design)
