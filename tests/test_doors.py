@@ -471,9 +471,7 @@ def cannot_be_asked(capability, door):
 
 
 def table():
-    """Return what works everywhere, and a table of the exceptions with their reasons."""
-    exceptions = {name for name, _ in REFUSED}
-    everywhere = "; ".join(name for name in CAPABILITIES if name not in exceptions)
+    """Return a table of the exceptions with their reasons."""
     reasons = dict.fromkeys((door, reason) for (_, door), reason in REFUSED.items())
     names = {
         (door, why): ", ".join(
@@ -483,7 +481,7 @@ def table():
     }
     rows = [f"| {name} | {door} | {reason} |" for (door, reason), name in names.items()]
     head = ["| capability | not through | reason |", "|---|---|---|"]
-    return "\n".join([f"Through every interface: {everywhere}.", "", *head, *rows])
+    return "\n".join([*head, *rows])
 
 
 MARKS = re.compile(r"(?<=<!-- doors: begin -->\n).*?(?=\n<!-- doors: end -->)", re.DOTALL)
