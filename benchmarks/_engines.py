@@ -28,10 +28,10 @@ def measured(simulate: Callable[[Path, Path], str]) -> Rounds:
 
 
 def engine_rows(
-    sites: int, points: int, rounds: Rounds, *, floor: str, goal: float = GOAL_TIME
+    sites: int, points: int, rounds: Rounds, *, floor: str, kind: str = "simulated", goal: float = GOAL_TIME
 ) -> Iterator[Row]:
     """The time beside both yardsticks, and what travelled."""
-    setting = f"{sites} simulated sites"
+    setting = f"{sites} {kind} sites"
     yield _time_row("calibration round, beside the floor", setting, rounds, "floor", floor, goal=goal)
     everything = f"all {points} scores"
     yield _time_row("calibration round, beside sending all", setting, rounds, "everything", everything)
