@@ -358,7 +358,10 @@ def test_ctrl_c_ends_everything_whatever_it_is_deaf_to(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("example", "package"), [("flower", "digits"), ("flower-torch", "digits_torch")])
+@pytest.mark.parametrize(
+    ("example", "package"),
+    [("flower", "digits"), ("flower-torch", "digits_torch"), ("flower-risk", "findings")],
+)
 def test_the_examples_are_built_in_format_1_and_hold_the_app_alone(example, package, home):
     command = ["flwr", "build", "--app", str(ROOT / "examples" / example)]
     subprocess.run(command, cwd=home, env=deploy.environment(home), capture_output=True, check=True)
