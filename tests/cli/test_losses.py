@@ -138,7 +138,7 @@ def test_answers(run):
     for site in SIZES:
         c, wrong = write_answers(site)
         sentence = report(run, site, f"{site}.csv", "-o", f"{site}.json").err
-        assert "are answered at 20 settings, and how many of the answers are wrong" in sentence
+        assert "are answered at 20 settings, and how many of the answers are wrong, which show" in sentence
         assert fc.Report.read(f"{site}.json") == fc.report(fixed, c, losses=wrong, site=site, policy=PLAIN)
     np.save("south.npy", np.column_stack([c, wrong]))
     report(run, "south", "south.npy", "-o", "again.json")
@@ -189,6 +189,22 @@ def test_answers_by_group(run):
     run("predict", "c.json", "north.csv", "--group", "ward", "--only", "-o", "answered.csv")
     expected = (c >= calibration["a"].threshold) & (ward == "a")
     assert pl.read_csv("answered.csv")["answered"].to_list() == expected.tolist()
+
+
+def test_answers_by_site(run):
+    order = ("--group-by", "site", "--curve", "uniform:0:1:20:starts=10", "--criterion", "conditional")
+    run("plan", "--points", "north=60,south=90", *order, "--risk", 0.3, "-o", "plan.json")
+    for site, chance in (("north", 0.2), ("south", 4.0)):
+        write_answers(site, chance=chance)
+        report(run, site, f"{site}.csv", "-o", f"{site}.json")
+    run("calibrate", "plan.json", "north.json", "south.json", "-o", "c.json")
+    for site in SIZES:
+        threshold = fc.Calibration.read("c.json")[site].threshold
+        run("predict", "c.json", "north.csv", "--site", site, "--only", "-o", f"{site}_answered.csv")
+        answered = pl.read_csv(f"{site}_answered.csv")["answered"]
+        assert answered.to_list() == (pl.read_csv("north.csv")["confidence"] >= threshold).to_list()
+        assert answered.any() == (site == "north")
+    assert run("predict", "c.json", "north.csv", code=2).err
 
 
 def test_what_a_curve_may_count(run):

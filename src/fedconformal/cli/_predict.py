@@ -54,7 +54,7 @@ def predict(
     answers = has_answers(plan)
     if answers:
         used = _report.chosen_columns(column or ["confidence"], table.columns)
-        sets, names = _find_answered(published, table, used, group), ["answered"]
+        sets, names = _find_answered(published, table, used, group, site), ["answered"]
     else:
         used, rule, sets = sets_of(published, table, group=group, site=site, column=column, score=score)
         names = list(rule.set_columns(used))
@@ -79,14 +79,18 @@ def predict(
     _deliver(result, None if output == STANDARD else output, force=force, as_json=json)
 
 
-def _find_answered(published: Calibration, table: Table, columns: list[str], group: str | None) -> Any:
+def _find_answered(
+    published: Calibration, table: Table, columns: list[str], group: str | None, site: str | None
+) -> Any:
     """Return which cases are answered at each level: those with a confidence of at least the threshold."""
     if len(columns) != 1:
         raise ValueError(f"--column must name the confidence of each case, got {', '.join(columns)}")
-    thresholds: Any = np.array(published.thresholds) if group is None else None
+    confidence = table.numbers(columns)[:, np.newaxis]
     if group is not None:
-        thresholds = published.threshold_of(table.labels(group)).reshape(table.height, 1, -1)
-    return table.numbers(columns)[:, np.newaxis] >= thresholds
+        thresholds = published.threshold_of(table.labels(group), site=site)
+        return confidence >= thresholds.reshape(table.height, 1, -1)
+    part = published if site is None else published[published.plan.grouping.group_of_site(site)]
+    return confidence >= np.array(part.thresholds)
 
 
 def _predict_masks(

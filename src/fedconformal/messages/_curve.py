@@ -171,7 +171,8 @@ class CurveMessage(Message):
         message = _data(design)
         if message.starts is not None:
             settings = f"at {len(message.edges):,} settings, and how many of the answers are wrong"
-            return f"how many of your {count(n, 'case')} are answered {settings}"
+            shown = "which show every confidence up to the step between settings"
+            return f"how many of your {count(n, 'case')} are answered {settings}, {shown}"
         if message.parts is not None:
             return f"the sums of the losses of your {count(n, 'case')} at {message.n_cells - 1:,} settings"
         if message.epsilon is None:
