@@ -38,6 +38,7 @@ SECTIONS = {
     "arrays": "benchmarks.arrays",
     "start": "benchmarks.start",
     "collecting": "benchmarks.collecting",
+    "watching": "benchmarks.watching",
     "private": "benchmarks.private",
     "flower": "benchmarks.flower",
     "nvflare": "benchmarks.nvflare",

@@ -31,6 +31,7 @@ QUESTIONS = {
         "import",
         "start",
         "collecting",
+        "watching",
         "flower",
         "nvflare",
     ),
