@@ -119,7 +119,7 @@ def test_evidence_of_a_change_has_mean_at_most_one_over_calibrations(t):
     """One site of 99 scores: its coverage is Beta(90, 10), and misses follow the beta-binomial law."""
     law = fc.CoverageLaw(1, 99, 90, 1)
     counts = counts_of(np.full((1, t + 1), t), np.arange(t + 1)[np.newaxis])
-    evidence = change_evidence(counts, law)
+    evidence, _ = change_evidence(counts, law)
     assert (np.diff(evidence) > -1e-12).all()  # it grows with every miss: a larger coverage gives less
     mean = stats.betabinom.pmf(np.arange(t + 1), t, 10, 90) @ evidence
     assert 0.9 < mean <= 1 + 1e-9
@@ -128,9 +128,14 @@ def test_evidence_of_a_change_has_mean_at_most_one_over_calibrations(t):
 
 def test_evidence_of_a_change_adds_up_over_batches():
     law = fc.CoverageLaw(10, 79, 72, 5)
-    once = change_evidence(counts_of([[300]], [[55]]), law)
-    parts = change_evidence(counts_of([[100], [150], [50]], [[20], [30], [5]]), law)
+    once, pooled = change_evidence(counts_of([[300]], [[55]]), law)
+    parts, _ = change_evidence(counts_of([[100], [150], [50]], [[20], [30], [5]]), law)
+    _, sites = change_evidence(counts_of([[100, 150, 50]], [[20, 30, 5]]), law)
     assert parts[-1] == pytest.approx(once[0])
+    assert sites == pytest.approx(once)
+    assert pooled == pytest.approx(once)
+    assert change_evidence(counts_of([[10**7]], [[10**7]]), law)[0][0] > 1e100
+    assert change_evidence(counts_of([[10**7]], [[0]]), law)[0][0] < 1e-6
 
 
 # -- the average so far ------------------------------------------------------------------------------------

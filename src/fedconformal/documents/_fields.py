@@ -11,6 +11,7 @@ from calendar import monthrange
 from collections.abc import Collection, Iterable, Sequence
 from datetime import date
 from fractions import Fraction
+from functools import lru_cache
 from numbers import Integral
 from typing import Annotated, Any, TypeVar
 
@@ -171,6 +172,7 @@ def check_epsilon(epsilon: Fraction | None) -> None:
 _PERIOD = r"^[0-9]{4}-[0-9]{2}(-[0-9]{2}/[0-9]{4}-[0-9]{2}-[0-9]{2})?$"
 
 
+@lru_cache(maxsize=4096)  # the same few for all sites
 def read_period(text: str) -> tuple[date, date]:
     """Return the first and the last day of a period.
 

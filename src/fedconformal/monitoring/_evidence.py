@@ -186,11 +186,20 @@ def discover(evidence: Floats, rate: float) -> Bools:
 # -- below what calibrations are ---------------------------------------------------------------------------
 
 
-def change_evidence(counts: Counts, law: CoverageLaw) -> Floats:
-    """Return the evidence, after each batch, that a row is covered less than ``law`` explains."""
+def change_evidence(counts: Counts, law: CoverageLaw) -> tuple[Floats, Floats]:
+    """Return the evidence that the coverage is lower than ``law`` explains, of rows that share one coverage.
+
+    Returns
+    -------
+    array of shape (batches,)
+        Of the row of each batch, after it.
+    array of shape (looks,)
+        Of all rows together, whose counts are pooled, after each look.
+    """
     centre = 1 - law.mean()
+    looks = np.flatnonzero(np.diff(counts.look, prepend=-1))
     if not 0 < centre < 1:
-        return np.ones(counts.n.size)
+        return np.ones(counts.n.size), np.ones(looks.size)
     drops = special.expit(special.logit(centre) + _ODDS)
     chances = np.concatenate([np.geomspace(1e-12, 0.02, 30), np.linspace(0.03, 0.97, 60), [0.99, 0.999]])
     p = np.unique(np.concatenate([1 - np.asarray(law.ppf(chances)), drops, [1 - 1e-9]]))
@@ -200,12 +209,21 @@ def change_evidence(counts: Counts, law: CoverageLaw) -> Floats:
     wanted = np.isin(p, drops) / drops.size
     drop = np.maximum.accumulate(wanted / null) * null
     drop /= drop.sum()
-    low, high = log_likelihood(counts, p), log_likelihood(counts, p, upper=True)
+    low = log_likelihood(counts, p)
+    high = log_likelihood(counts, p, upper=True) if counts.scale.any() else low.copy()
+    all_low, all_high = (np.add.reduceat(logs, looks, axis=0).cumsum(axis=0) for logs in (low, high))
     for batches in counts.by_row():
         low[batches], high[batches] = low[batches].cumsum(axis=0), high[batches].cumsum(axis=0)
-    top, bottom = special.logsumexp(low, b=drop, axis=1), special.logsumexp(high, b=null, axis=1)
-    evidence: Floats = np.exp(np.minimum(top - bottom, _LARGEST_LOG))
-    return evidence
+    return _mean_ratio(low, high, drop, null), _mean_ratio(all_low, all_high, drop, null)
+
+
+def _mean_ratio(top: Floats, bottom: Floats, drop: Floats, null: Floats) -> Floats:
+    """Return the ratio of two weighted means of likelihoods, given as logarithms."""
+    peak = bottom.max(axis=1, keepdims=True)  # of a likelihood that is never 0
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.exp(top - peak) @ drop) - np.log(np.exp(bottom - peak) @ null)
+    ratio: Floats = np.exp(np.minimum(logs, _LARGEST_LOG))
+    return ratio
 
 
 # -- the average so far ------------------------------------------------------------------------------------

@@ -414,9 +414,7 @@ def _find_change(
     if known is None:
         return None, None
     if not promise.bears_differing_sites:
-        ends = [run[-1] for run in counts.by_look()]
-        together = _evidence.change_evidence(counts.pooled(), known)[ends]
-        return _evidence.change_evidence(counts, known), together
+        return _evidence.change_evidence(counts, known)
     spent = [_SPENT * error, _SPENT * error / m]
     own, all_at_once = np.clip(1 - np.asarray(known.ppf(spent)), 1e-9, 1 - 1e-9).tolist()
     single, _ = _evidence.level_evidence(counts, own, m)
