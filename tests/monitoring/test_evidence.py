@@ -1,6 +1,7 @@
 """Evidence that may be looked at at any time, against sums over all outcomes, and simulated streams."""
 
 import math
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -177,13 +178,21 @@ def test_lower_bound_is_the_root_of_its_mixture():
 NINE_GOOD, ONE_BAD = 0.08, 0.28
 
 
+@lru_cache
+def ratio_table(n, scale):
+    """Log-likelihood ratios of every number of misses among n cases, by chance."""
+    counts = counts_of(np.full((1, n + 1), n), np.arange(n + 1)[np.newaxis], scale)
+    p = special.expit(special.logit(MISS) + _evidence._ODDS)
+    return log_likelihood(counts, p) - log_likelihood(counts, np.array([MISS]), upper=True)
+
+
 def alarms(rng, streams, looks, *, shares=None, scale=0.0, missing=0.1, m=4):
     """How many streams alarm at the limit for 1 in 20, all sites together and the first site individually.
 
     Sites of 5 to 30 cases a period, each missing a tenth of the time, every chance of a miss at its limit.
     """
     found = np.zeros(2, dtype=int)
-    for block in np.array_split(np.arange(streams), max(1, streams * looks // 400_000)):
+    for block in np.array_split(np.arange(streams), max(1, streams * looks // 50_000)):
         sizes = np.array([20, 5, 30, 12])[:m] if shares is None else np.array([60] + [20] * (m - 1))
         chance = np.full(m, MISS) if shares is None else np.array([ONE_BAD] + [NINE_GOOD] * (m - 1))
         n = np.broadcast_to(sizes, (looks, block.size, m))
@@ -198,11 +207,10 @@ def alarms(rng, streams, looks, *, shares=None, scale=0.0, missing=0.1, m=4):
             together = bet(mean.ravel(), MISS, look, row, block.size).reshape(mean.shape)
             found[0] += (together >= 20).any(axis=0).sum()
             continue
+        ratios = np.stack([ratio_table(size, scale)[missed[..., j]] for j, size in enumerate(sizes)], axis=2)
+        ratios *= sent[..., np.newaxis]
         look, row = (places.ravel() for places in np.indices((looks, block.size * m)))
-        counts = Counts(n.ravel(), missed.ravel(), np.full(look.size, scale), look, row)
-        p = special.expit(special.logit(MISS) + _evidence._ODDS)
-        ratios = log_likelihood(counts, p) - log_likelihood(counts, np.array([MISS]), upper=True)
-        ratios *= sent.ravel()[:, np.newaxis]
+        ratios = ratios.reshape(look.size, -1)
         single = _evidence._start_anywhere(ratios, look, row, block.size * m).reshape(looks, -1, m)
         pooled = ratios.reshape(looks, block.size, m, -1).sum(axis=2).reshape(looks * block.size, -1)
         look, row = (places.ravel() for places in np.indices((looks, block.size)))

@@ -331,6 +331,7 @@ def check(
     *,
     nodes: Chosen | None = None,
     wait: float = 10.0,
+    period: str | None = None,
 ) -> Assessment:
     """Ask every connected site for the number of its new cases that a calibration covers.
 
@@ -347,6 +348,9 @@ def check(
         The model that it was made for.
     timeout, nodes, wait : as for `calibrate`
         The nodes to ask, and the time to wait for them.
+    period : str, optional
+        When the cases arose that sites check, as in ``"2027-03"``: ``monitoring.watch`` puts the ``answers``
+        of many such rounds together.
 
     Returns
     -------
@@ -370,7 +374,7 @@ def check(
     """
     rounds.check_options(timeout, wait=wait)
     connected = _wait_for_nodes(grid, nodes, calibration.whole.plan, wait)
-    collection = rounds.CheckCollection(calibration, connected, engine="Flower", log=log)
+    collection = rounds.CheckCollection(calibration, connected, period=period, engine="Flower", log=log)
     _ask_nodes(grid, collection, arrays, timeout)
     return collection.assess(timeout=timeout)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -305,10 +305,13 @@ class Assessment:
         For each answer a row for each level, and the same for each group in it.
     confidence : float
         Of each interval, or with groups of all intervals at once; and that nobody is named wrongly.
+    answers : tuple of Check
+        The checks that were assessed, for `watch`; empty where nothing has left a site.
     """
 
     rows: tuple[SiteCheck, ...]
     confidence: float
+    answers: tuple[Check, ...] = ()
 
     @property
     def by_group(self) -> bool:
@@ -353,7 +356,8 @@ def assess(
     repeated = [f"{site}: answered {number} times" for site, number in times.items() if number > 1]
     refuse_misfits(calibration, answers, repeated)
     counts = [row for answer in answers for row in find_counts(calibration, answer)]
-    return _assess_counts(calibration, counts, confidence, calibration.selected_levels)
+    assessment = _assess_counts(calibration, counts, confidence, calibration.selected_levels)
+    return replace(assessment, answers=tuple(answers))
 
 
 @dataclass(frozen=True)
