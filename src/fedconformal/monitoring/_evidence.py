@@ -196,18 +196,20 @@ def change_evidence(counts: Counts, law: CoverageLaw) -> tuple[Floats, Floats]:
     array of shape (looks,)
         Of all rows together, whose counts are pooled, after each look.
     """
-    centre = 1 - law.mean()
     looks = np.flatnonzero(np.diff(counts.look, prepend=-1))
-    if not 0 < centre < 1:
+    centre, least = 1 - law.mean(), 1 - float(law.ppf(0.05))
+    if not 0 < centre < least < 1:
         return np.ones(counts.n.size), np.ones(looks.size)
-    drops = special.expit(special.logit(centre) + _ODDS)
+    rise = special.logit(least) - special.logit(centre)  # of the log-odds, the smallest that counts as a drop
+    rises = np.geomspace(rise, max(4.0, 2 * rise), 40)
+    drops = special.expit(special.logit(centre) + rises)
     chances = np.concatenate([np.geomspace(1e-12, 0.02, 30), np.linspace(0.03, 0.97, 60), [0.99, 0.999]])
     p = np.unique(np.concatenate([1 - np.asarray(law.ppf(chances)), drops, [1 - 1e-9]]))
     p = p[(p > 0) & (p < 1)]
     below = np.append(np.asarray(law.cdf(1 - p[:-1])), 0.0)  # that more than p is missed
     null = np.maximum(-np.diff(below, prepend=1.0), 1e-300)
-    wanted = np.isin(p, drops) / drops.size
-    drop = np.maximum.accumulate(wanted / null) * null
+    above = np.interp(p, drops, np.linspace(0.0, 1.0, rises.size))  # even in the logarithm of the rise
+    drop = np.maximum.accumulate(np.diff(above, prepend=0.0) / null) * null
     drop /= drop.sum()
     low = log_likelihood(counts, p)
     high = log_likelihood(counts, p, upper=True) if counts.scale.any() else low.copy()
