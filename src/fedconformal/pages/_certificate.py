@@ -129,6 +129,8 @@ class CertificateView:
         self.unit = (self.plan.terms.facts or Facts()).unit or ""
         self.score = self._known_score()
         self.has_label_score = isinstance(self.score, scores.LabelScore)
+        self.has_loss_score = isinstance(self.score, scores.LossScore)
+        self.has_answers = getattr(self.plan.designs[0].message, "starts", None) is not None
         losses = [messages.of(design.message).epsilon(design) for design in self.plan.designs]
         self.epsilon = max((float(loss) for loss in losses if loss is not None), default=None)
         self.sizes = None if sets is None else _set_sizes(sets, self.plan.confidence_levels)
@@ -150,7 +152,7 @@ class CertificateView:
             for level in self.finite_levels
         )
         return [
-            promise.sentence(criterion, level, delta, self._in_groups(n_groups))
+            promise.sentence(criterion, level, delta, self._in_groups(n_groups), self.claims[0].words)
             for (promise, criterion, level, delta), n_groups in promised.items()
         ]
 
@@ -436,13 +438,16 @@ def _plan_view(plan: Plan, style: str) -> str:
     """Return the promises, votes and mean coverages of a plan, and what stands in the way."""
     designs = plan.designs[:_MOST_GROUPS]
     where = " in each group" if plan.is_grouped else ""
+    claim = messages.claim(plan.designs[0], plan.score)
     budget = Budget()
     pairs = [(design.group, row) for design in designs for row in _rows(design, budget)]
     return render(
         "notebook.html",
         plan=plan,
         style=style,
-        promises=list(dict.fromkeys(promised for design in designs for promised in _promises(design, where))),
+        promises=list(
+            dict.fromkeys(promised for design in designs for promised in _promises(design, where, claim))
+        ),
         headers=["group"] * plan.is_grouped + ["level", "sites", "votes needed", "mean coverage"],
         rows=[[group, *row] if plan.is_grouped else row for group, row in pairs],
         most_groups=_MOST_GROUPS,
@@ -450,13 +455,13 @@ def _plan_view(plan: Plan, style: str) -> str:
     )
 
 
-def _promises(design: Design, where: str) -> Iterator[tuple[float, str]]:
+def _promises(design: Design, where: str, claim: str) -> Iterator[tuple[float, str]]:
     """Yield each level with the sentence of its promise, empty where no threshold is finite."""
     promise, criterion = PROMISES[design.promise](), CRITERIA[design.criterion]()
     delta = None if design.delta is None else float(design.delta)
     for level in design.levels:
         asked = float(level.confidence_level)
-        yield asked, promise.sentence(criterion, asked, delta, where) if level.advice is None else ""
+        yield asked, promise.sentence(criterion, asked, delta, where, claim) if level.advice is None else ""
 
 
 def _rows(design: Design, budget: Budget) -> Iterator[list[str]]:
