@@ -153,6 +153,15 @@ def test_each_site_has_its_own_distribution():
     assert one.change < one.evidence
 
 
+def test_nothing_is_promised_to_a_site_that_did_not_answer():
+    calibration = calibrate("each-site")
+    known = months([10] * 9, calibration=calibration)
+    together, _, stranger = watch(calibration, [*known, *months([50] * 9, "D", calibration=calibration)]).rows
+    assert stranger.alarm == "2027-01"
+    assert together.alarm is together.changed is None
+    assert together.n == 1800
+
+
 def test_a_new_site_is_watched_individually():
     plan = fc.plan(n_points={f"{i}": 50 for i in range(20)}, promise="new-site")
     reports = [fc.report(plan, np.random.default_rng(i).random(50), site=f"{i}") for i in range(20)]

@@ -378,12 +378,17 @@ def _watch_level(
     counts, m = table.counts(level), len(table.sites)
     shares = {name: float(kind.share or 0) for kind in design.kinds for name in kind.names}
     own_shares = np.array([shares.get(site, 0.0) for site in table.sites])
-    single, together = _evidence.level_evidence(counts, 1 - asked, m)
+    inside = counts  # without sites to which nothing was promised: as if their noise were infinite
+    if promise.bears_differing_sites and design.site_names is not None:
+        named = np.isin(table.sites, design.site_names)[counts.row]
+        inside = replace(counts, scale=np.where(named, counts.scale, np.inf))
+    single, _ = _evidence.level_evidence(counts, 1 - asked, m)
+    _, together = _evidence.level_evidence(inside, 1 - asked, m)
     if promise.takes_mixture:
         together = _evidence.mixture_evidence(counts, 1 - asked, own_shares)
     change, change_together = None, None
     if promise.is_for_each_case and group is None and threshold != math.inf:
-        change, change_together = _find_change(calibration, level, promise, counts, m, error)
+        change, change_together = _find_change(calibration, level, promise, counts, inside, error)
     lower = _evidence.lower_bounds(counts, error, m)
     points = table.points(level)
     rows = []
@@ -403,22 +408,23 @@ def _watch_level(
 
 
 def _find_change(
-    calibration: Checked, level: int, promise: Promise, counts: Counts, m: int, error: float
+    calibration: Checked, level: int, promise: Promise, counts: Counts, inside: Counts, error: float
 ) -> tuple[Floats | None, Floats | None]:
     """Return the evidence of a change by batch, and for all sites by look; None without a distribution.
 
     Sites that are alike share one coverage, so their counts are pooled. Sites with coverages of their own
     have a distribution each: all of them are at least a low quantile at once, by the union bound.
     """
-    known = law(calibration.selected_designs[0], level)
+    design, m = calibration.selected_designs[0], int(counts.row.max()) + 1
+    known = law(design, level)
     if known is None:
         return None, None
     if not promise.bears_differing_sites:
         return _evidence.change_evidence(counts, known)
-    spent = [_SPENT * error, _SPENT * error / m]
+    spent = [_SPENT * error, _SPENT * error / (design.n_sites or m)]
     own, all_at_once = np.clip(1 - np.asarray(known.ppf(spent)), 1e-9, 1 - 1e-9).tolist()
-    single, _ = _evidence.level_evidence(counts, own, m)
-    _, together = _evidence.level_evidence(counts, all_at_once, m)
+    single, _ = _evidence.level_evidence(inside, own, m)
+    _, together = _evidence.level_evidence(inside, all_at_once, m)
     return single * (1 - _SPENT), together * (1 - _SPENT)
 
 
