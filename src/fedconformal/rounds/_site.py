@@ -121,11 +121,13 @@ def _decompress(packed: bytes, kind: str, largest: int) -> bytes:
     return text
 
 
-def pack_calibration(calibration: Calibration | CalibrationView, *, key: SigningKey | None = None) -> bytes:
+def pack_calibration(
+    calibration: Calibration | CalibrationView, *, key: SigningKey | None = None, period: str | None = None
+) -> bytes:
     """Turn a calibration, or one group of it with all levels, into bytes for the wire, for sites to check.
 
     The thresholds travel, signed with ``key`` if it is given. Without it a signed calibration travels as a
-    whole, as sites may want to see its signature.
+    whole, as sites may want to see its signature; with the period of the cases it cannot.
     """
     whole, group = calibration.whole, calibration.group
     protocol.refuse_answers(whole.plan)
@@ -135,9 +137,11 @@ def pack_calibration(calibration: Calibration | CalibrationView, *, key: Signing
             f"calibration must be one without groups, or one group of it{example}, with all its levels"
         )
     if key is None and whole.signature is not None:
+        if period is not None:
+            raise ValueError("period needs the coordinator's key, as the calibration is signed")
         text = f"{json.dumps(group)}\n{whole.to_json(indent=None)}"
     else:
-        question = CheckQuestion.of(calibration)
+        question = CheckQuestion.of(calibration, period)
         text = (question if key is None else key.sign(question)).to_json(indent=None)
     return zlib.compress(text.encode(), 9)
 
@@ -555,6 +559,7 @@ class CheckRequest:
             policy=who.policy,
             ledger=who.ledger,
             dataset=who.dataset,
+            period=self.calibration.period if isinstance(self.calibration, CheckQuestion) else None,
         )
         return prepared.sentence, prepared.make
 
