@@ -37,6 +37,7 @@ SECTIONS = {
     "sets": "benchmarks.sets",
     "arrays": "benchmarks.arrays",
     "start": "benchmarks.start",
+    "collecting": "benchmarks.collecting",
     "private": "benchmarks.private",
     "flower": "benchmarks.flower",
     "nvflare": "benchmarks.nvflare",

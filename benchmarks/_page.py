@@ -30,6 +30,7 @@ QUESTIONS = {
         "arrays",
         "import",
         "start",
+        "collecting",
         "flower",
         "nvflare",
     ),

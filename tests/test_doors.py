@@ -291,6 +291,8 @@ def site_files(round_, site, folder):
 
 
 def answers_of(round_, site):
+    if round_.it.classes:
+        return {"scores": round_.data[site], "groups": LABEL_OF[site], "score": "lac"}
     return (round_.data[site], LABEL_OF[site]) if round_.it.labels else round_.data[site]
 
 

@@ -71,7 +71,12 @@ def originals() -> list[fc.documents.Document]:
         names = plan.site_names or [f"site {j}" for j in range(len(sizes))]
         reports = [
             fc.report(
-                plan, rng.exponential(size=n), site=name, policy=ANY, key=keys[name] if plan.keys else None
+                plan,
+                rng.exponential(size=n),
+                site=name,
+                policy=ANY,
+                key=keys[name] if plan.keys else None,
+                score=plan.score,
             )
             for n, name in zip(sizes, names, strict=True)
         ]

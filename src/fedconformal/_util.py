@@ -206,10 +206,15 @@ def flat_numbers(scores: ArrayLike) -> Scores:
 
 def private_numbers(scores: ArrayLike) -> Scores:
     """Return a flat array, NaN where a cell holds no number: a refusal would disclose that one is missing."""
-    values = np.asarray(scores)
+    return flat_numbers(numbers_or_nan(scores))
+
+
+def numbers_or_nan(cells: ArrayLike) -> NDArray[Any]:
+    """Return an array of any shape, NaN where a cell holds no number."""
+    values = np.asarray(cells)
     if values.dtype.kind in "OUSc":
-        values = np.array([_number(cell) for cell in values.flat], dtype=np.float64).reshape(values.shape)
-    return flat_numbers(values)
+        return np.array([_number(cell) for cell in values.flat], dtype=np.float64).reshape(values.shape)
+    return values
 
 
 def _number(cell: Any) -> float:
@@ -264,9 +269,11 @@ def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
     try:
         number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         with open(number, "rb") as file:
-            if not stat.S_ISREG(os.fstat(number).st_mode):
+            status = os.fstat(number)
+            if not stat.S_ISREG(status.st_mode):
                 raise ValueError(f"{path}: is not a regular file")
-            return file.read(most)
+            # Memory for the largest file is not taken for every small one; some systems' files say 0.
+            return file.read(min(most, status.st_size + 1) if status.st_size else most)
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror or error}") from None
 

@@ -165,11 +165,11 @@ class TestReports:
 
     def test_a_report_of_another_site_or_plan(self):
         calibration, reports = plain(SIZES, confidence_level=0.8)
-        for changes in ({"site": "Z"}, {"plan": f"sha256:{7:064x}"}):
+        for changes in ({"site": "Z"}, {"plan": f"sha256:{7:064x}"}, {"score": fc.plan(score="lac").score}):
             stranger = changed(reports[0], **changes)
             received = (changed(calibration.reports[0], report=stranger.digest), *calibration.reports[1:])
             forged = changed(calibration, reports=received)
-            assert "every report is of its site and for this plan" in failed(
+            assert "every report is of its site, for this plan and with its score" in failed(
                 verify(forged, [stranger, *reports])
             )
 

@@ -35,6 +35,7 @@ TINY = {
     "sets": {"rows": 1000, "classes": 3, "calibration": 100, "repetitions": (1, 1)},
     "arrays": {"sites": 3, "scores": 100, "repetitions": 1},
     "start": {"repetitions": 1},
+    "collecting": {"sites": 20, "most": 20, "repetitions": 1},
     "private": {
         "coverage": [(5, 200, 10, 20, "even", 1.0)],
         "conditional": [(5, 200, 10, 20, "half-normal", 1.0)],

@@ -63,7 +63,7 @@ class TestFiles:
         truth, prediction = KINDS[name]
         plan = fc.plan(n_points={"A": N}, score=name, confidence_level=0.5)
         Path("plan.json").write_text(plan.to_json())
-        expected = fc.report(plan, self.score_of(name), site="A")
+        expected = fc.report(plan, self.score_of(name), site="A", score=name)
         columns = ["--target", next(iter(truth)), "--prediction", ",".join(prediction)]
         styles = ((",", ".", "utf-8"), ("\t", ",", "utf-16"), (",", ",", "latin-1"))
         for separator, decimal, encoding in styles:

@@ -241,9 +241,7 @@ def test_what_a_folder_has_is_listed_once(tmp_path, monkeypatch):
     )
     assert len(collection.to_ask) == 199
     assert len(reads) == 2
-    assert folder.has("1", "s1")
-    assert folder.has("2", "s2")
-    assert not folder.has("3", "s3")
+    assert folder.answered({"1": "s1", "2": "s2", "3": "s3"}) == {"1", "2"}
 
 
 @pytest.mark.nightly

@@ -77,6 +77,21 @@ class TestRefusals:
             forged = report.model_copy(update={"plan": asked.digest})
             assert validate_reports(asked, [forged]).refused[0].reason == words
 
+    def test_another_score_than_the_plan_s_is_refused_and_both_are_named(self, reports, plan):
+        fixed = fc.plan(n_points=SIZES, confidence_level=0.9, score="aps")
+        right = [report.model_copy(update={"plan": fixed.digest}) for report in reports]
+        named = [report.model_copy(update={"score": fixed.score}) for report in right]
+        assert fc.calibrate(fixed, named).thresholds == fc.calibrate(fixed, right).thresholds
+        other = right[0].model_copy(update={"score": fc.plan(score="raps").score})
+        made = fc.calibrate(fixed, [other, *named[1:]], on_refused="skip")
+        assert made.missing == (other.site,)
+        assert made.refused[0].reason == (
+            "has the score raps(k_reg=5, penalty=0.01, randomized=False), and the plan aps(randomized=False)"
+        )
+        unasked = reports[0].model_copy(update={"score": fixed.score})
+        with pytest.raises(fc.RefusedReportsError, match=r"has the score aps.*, and the plan fixes none"):
+            fc.calibrate(plan, [unasked])
+
     def test_a_million_ranks_get_a_short_answer(self, plan, reports):
         payload = reports[0].payload
         many = altered(reports[0], payload=payload.model_copy(update={"levels": payload.levels * 1000}))

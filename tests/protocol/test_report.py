@@ -179,3 +179,16 @@ class TestPrivateGroups:
         for rows in (slice(None), ~only):
             with pytest.raises(ValueError, match="have changed"):
                 self.send(self.PLAN, scores[rows], self.LABELS[rows], ledger)
+
+
+def test_a_report_names_the_score_if_it_is_told():
+    plan = fc.plan(n_sites=3, n_points=20, score=fc.scores.RAPS(penalty=0.1), confidence_level=0.5)
+    made = fc.report(plan, range(20), site="A", score=fc.scores.RAPS(penalty=0.1))
+    assert made.score == plan.score
+    assert fc.Report.from_json(made.to_json()) == made
+    assert fc.report(plan, range(20), site="A", score=plan.score) == made
+    assert fc.report(plan, range(20), site="A").score is None
+    with pytest.raises(ValueError, match=r"that of the plan, raps\(.*penalty=0.1.*\), got raps\(.*=0.01"):
+        fc.report(plan, range(20), site="A", score="raps")
+    with pytest.raises(ValueError, match="the plan fixes none to compare it with"):
+        fc.report(fc.plan(n_sites=3, n_points=20), range(20), site="A", score="raps")

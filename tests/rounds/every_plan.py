@@ -71,6 +71,7 @@ class Round:
                 self.plan,
                 SCORES[site],
                 groups=LABELS[site] if labelled else None,
+                score=self.plan.score,
                 site=site,
                 **self.options[site],
             )
@@ -80,5 +81,5 @@ class Round:
 
 
 def scores_and_labels(site):
-    """Return what a site's own function computes: with labels, whether or not the plan needs them."""
-    return SCORES[site], LABELS[site]
+    """Return what a site's own function computes, with labels and score whether or not they are needed."""
+    return {"scores": SCORES[site], "groups": LABELS[site], "score": "lac"}

@@ -2,11 +2,13 @@
 
 import logging
 import zlib
+from fractions import Fraction
 
 import pytest
 
 import fedconformal as fc
 from fedconformal import monitoring, rounds
+from fedconformal.documents import CheckQuestion
 from fedconformal.rounds import CheckCollection, Failure, Site
 
 LOG = logging.getLogger("fedconformal.test")
@@ -27,13 +29,109 @@ def test_the_check_is_that_of_files_and_the_log_shows_all_of_it(caplog):
     assert f"this is everything that leaves the site: {made}" in caplog.text
 
 
+def test_a_signed_calibration_travels_as_a_whole_and_others_as_thresholds():
+    question = rounds.unpack_calibration(rounds.pack_calibration(PUBLISHED))
+    assert question == CheckQuestion.of(PUBLISHED)
+    assert (question.calibration_digest, question.thresholds) == (PUBLISHED.digest, PUBLISHED.thresholds)
+    key = fc.SigningKey.new()
+    signed = key.sign(PUBLISHED)
+    assert rounds.unpack_calibration(rounds.pack_calibration(signed)) == signed
+    question = rounds.unpack_calibration(rounds.pack_calibration(signed, key=key))
+    assert isinstance(question, CheckQuestion)
+    assert question.is_signed
+
+
+def test_a_question_takes_a_few_hundred_bytes_for_any_number_of_sites():
+    plan = fc.plan(n_points=dict.fromkeys((f"site {i}" for i in range(300)), 20), score="lac")
+    whole = fc.calibrate(plan, [fc.report(plan, range(20), site=f"site {i}") for i in range(300)])
+    assert len(rounds.pack_calibration(whole)) < 500
+
+
+@pytest.mark.parametrize("is_signed", [True, False])
+def test_every_way_of_asking_gives_the_check_of_files(is_signed, tmp_path):
+    """The same answer, known again by the ledger, whether thresholds travel or the whole calibration."""
+    key, book = fc.SigningKey.new(), fc.Ledger.create(tmp_path / "ledger")
+    book.set_budget("new", 1.0)
+    published = key.sign(PUBLISHED)
+    packed = rounds.pack_calibration(published, key=key if is_signed else None)
+    who = Site("A", None, book, "new", fc.SitePolicy(coordinator=key.public_key), check_epsilon=1.0)
+    made = rounds.CHECK.answer(packed, lambda plan: NEW, lambda plan: who, log=LOG)
+    account = {"policy": who.policy, "ledger": book, "dataset": "new", "epsilon": 1.0}
+    assert rounds.unpack_check(made) == monitoring.answer(published, NEW, site="A", **account)
+    assert book.spent("new") == 1
+
+
+def test_a_policy_with_a_coordinator_wants_its_signature():
+    key = fc.SigningKey.new()
+    who = Site("A", policy=fc.SitePolicy(coordinator=key.public_key))
+
+    def ask(packed):
+        return rounds.CHECK.answer(packed, lambda plan: NEW, lambda plan: who, log=LOG)
+
+    assert ask(rounds.pack_calibration(PUBLISHED)) is Failure.POLICY
+    assert ask(rounds.pack_calibration(PUBLISHED, key=fc.SigningKey.new())) is Failure.POLICY
+    question = key.sign(CheckQuestion.of(PUBLISHED))
+    other = question.model_copy(update={"thresholds": (7.0,)})
+    assert ask(zlib.compress(other.to_json().encode())) is Failure.POLICY
+    assert ask(zlib.compress(question.to_json().encode())) == answer()
+
+
+def test_other_thresholds_under_the_same_digest_are_another_question(tmp_path):
+    """A coordinator that makes up thresholds pays for each of them, as for a calibration that it made up."""
+    book = fc.Ledger.create(tmp_path / "ledger")
+    book.set_budget("new", 2.0)
+    policy = fc.SitePolicy(private_only=False, max_answers=2)
+    question = CheckQuestion.of(PUBLISHED)
+
+    def ask(threshold, epsilon=None):
+        packed = zlib.compress(question.model_copy(update={"thresholds": (threshold,)}).to_json().encode())
+        who = Site("A", None, book, "new", policy, epsilon)
+        return rounds.CHECK.answer(packed, lambda plan: NEW, lambda plan: who, log=LOG)
+
+    assert [type(ask(threshold)) for threshold in (10.0, 10.0, 11.0)] == [str] * 3
+    assert ask(12.0) is Failure.POLICY
+    assert [type(ask(threshold, 1.0)) for threshold in (20.0, 20.0, 21.0)] == [str] * 3
+    assert ask(22.0, 1.0) is Failure.BUDGET
+
+
+def test_a_question_has_thresholds_that_a_calibration_could_have():
+    question = CheckQuestion.of(PUBLISHED)
+    levels = (Fraction(1, 2), Fraction(4, 5))
+    for changes, reason in (
+        ({"thresholds": (1.0, 2.0)}, "a threshold for each level"),
+        ({"levels": levels, "thresholds": (2.0, 1.0)}, "a higher level must not have a smaller threshold"),
+        ({"group": "child"}, "a group must come with what it is made of"),
+        ({"group": "A", "group_by": ("site",)}, "a group must come with what it is made of"),
+    ):
+        with pytest.raises(fc.DocumentError, match=reason):
+            CheckQuestion.from_json(question.model_copy(update=changes).to_json())
+
+
+def test_the_server_asks_nobody_about_a_calibration_that_does_not_verify():
+    forged = PUBLISHED.model_copy(update={"assumptions": ()})
+    with pytest.raises(ValueError, match="this calibration does not verify"):
+        CheckCollection(forged, {1: "A"}, engine="Test", log=LOG)
+
+
+def test_truth_and_predictions_are_scored_for_checks_too():
+    plan = fc.plan(n_points={"A": 20, "B": 20}, confidence_level=0.6, score="absolute")
+    published = fc.calibrate(plan, [fc.report(plan, range(20), site=name) for name in "AB"])
+    packed = rounds.pack_calibration(published)
+    made = answer(packed, {"truth": NEW, "prediction": [1.0] * len(NEW)})
+    expected = monitoring.answer(published, [abs(new - 1) for new in NEW], site="A")
+    assert rounds.unpack_check(made) == expected
+    assert answer(packed) is Failure.SCORES
+
+
 def test_a_calibration_and_its_groups_come_back_as_they_were():
-    assert rounds.unpack_calibration(rounds.pack_calibration(PUBLISHED)) == PUBLISHED
     plan = fc.plan(groups={"child": None, "adult": None}, confidence_level=0.5)
     labels = ["child"] * 8 + ["adult"] * 12
     whole = fc.calibrate(plan, [fc.report(plan, range(20), groups=labels, site=name) for name in "AB"])
     packed = rounds.pack_calibration(whole["child"])
-    assert rounds.unpack_calibration(packed) == whole["child"]
+    assert rounds.unpack_calibration(packed).thresholds == whole["child"].thresholds
+    key = fc.SigningKey.new()
+    signed = key.sign(whole)
+    assert rounds.unpack_calibration(rounds.pack_calibration(signed["child"])) == signed["child"]
     for several in (whole, whole[0.5]):
         with pytest.raises(ValueError, match=r"one group of it, as in calibration\['adult'\]"):
             rounds.pack_calibration(several)
@@ -56,6 +154,7 @@ def test_groups_that_are_sites_need_no_labels():
     [
         b"no zlib",
         zlib.compress(b"null\n{}"),
+        zlib.compress(b"{}"),
         zlib.compress(b'"child"\n' + PUBLISHED.to_json().encode()),
         zlib.compress(b"[]\n" + PUBLISHED.to_json().encode()),
         zlib.compress(b" " * (fc.Calibration.limit.largest + 1)),

@@ -81,3 +81,130 @@ def test_a_private_answer_is_charged_and_an_empty_budget_is_a_code(tmp_path):
         "scores under the model new"
     ]
     assert book.spent("mine") == 10
+
+
+PROBABILITIES = np.random.default_rng(0).dirichlet([1, 1, 1], size=60)
+TRUTH = np.random.default_rng(1).integers(0, 3, size=60)
+CLASSES = ["a", "b", "c"]
+
+
+class TestTruthAndPredictions:
+    """The plan's score is computed at the site, and scores say which they are."""
+
+    @pytest.mark.parametrize(
+        "score", [fc.scores.LAC(), fc.scores.APS(), fc.scores.RAPS(penalty=0.1, k_reg=1)]
+    )
+    def test_the_score_is_that_of_the_plan_and_the_report_names_it(self, score):
+        plan = fc.plan(n_sites=3, n_points=60, confidence_level=0.8, score=score)
+        made = answer(rounds.pack_plan(plan), lambda plan: {"truth": TRUTH, "prediction": PROBABILITIES})
+        scores = score.score(TRUTH, PROBABILITIES)
+        assert rounds.unpack_report(made) == fc.report(plan, scores, site="A", score=score)
+        assert rounds.unpack_report(made).score == plan.score
+
+    @pytest.mark.parametrize(
+        ("score", "prediction"),
+        [
+            (fc.scores.Absolute(), np.linspace(0, 2, 60)),
+            (fc.scores.Absolute(), np.linspace(0, 2, 60)[:, np.newaxis]),
+            (fc.scores.Normalized(), np.column_stack([np.linspace(0, 2, 60), np.linspace(1, 2, 60)])),
+            (fc.scores.QuantileRegression(), np.column_stack([np.linspace(0, 2, 60), np.linspace(1, 3, 60)])),
+        ],
+    )
+    def test_scores_of_numbers_take_the_columns_that_they_need(self, score, prediction):
+        plan = fc.plan(n_sites=3, n_points=60, confidence_level=0.8, score=score)
+        truth = np.linspace(-1, 3, 60)
+        made = answer(rounds.pack_plan(plan), lambda plan: {"truth": truth, "prediction": prediction})
+        expected = score.score(
+            truth, prediction[:, 0] if score == fc.scores.Absolute() and prediction.ndim > 1 else prediction
+        )
+        assert rounds.unpack_report(made) == fc.report(plan, expected, site="A", score=score)
+
+    @pytest.mark.parametrize("truth", [TRUTH, [CLASSES[i] for i in TRUTH], TRUTH.astype(float)])
+    def test_classes_have_names_or_numbers_and_make_the_groups(self, truth):
+        groups = {name: {"A": int((i == TRUTH).sum()), "B": 30} for i, name in enumerate(CLASSES)}
+        plan = fc.plan(groups=groups, group_by="class", score="lac", confidence_level=0.5)
+        made = answer(rounds.pack_plan(plan), lambda plan: {"truth": truth, "prediction": PROBABILITIES})
+        expected = fc.report(
+            plan,
+            fc.scores.LAC().score(TRUTH, PROBABILITIES),
+            groups=[CLASSES[i] for i in TRUTH],
+            site="A",
+            score="lac",
+        )
+        assert rounds.unpack_report(made) == expected
+
+    def test_columns_of_a_data_frame_are_found_by_name(self):
+        pandas = pytest.importorskip("pandas")
+        terms = {"classes": CLASSES}
+        plan = fc.plan(n_sites=3, n_points=60, confidence_level=0.8, score="lac", terms=terms)
+        frame = pandas.DataFrame(PROBABILITIES, columns=CLASSES)[["c", "a", "b"]]
+        cases = rounds.read_cases(plan, {"truth": TRUTH, "prediction": frame})
+        assert cases.scores.tolist() == fc.scores.LAC().score(TRUTH, PROBABILITIES).tolist()
+        with pytest.raises(ValueError, match="truth must be classes of the plan, 'a', 'b', 'c'"):
+            rounds.read_cases(plan, {"truth": ["a"] * 59 + ["d"], "prediction": PROBABILITIES})
+        with pytest.raises(ValueError, match="one column for each of the 3 classes"):
+            rounds.read_cases(plan, {"truth": TRUTH, "prediction": PROBABILITIES[:, :2]})
+
+    @pytest.mark.parametrize(
+        ("computed", "reason"),
+        [
+            (SCORES, "fixes the score lac\\(\\), and nothing says that these scores are it: return"),
+            ((SCORES, SCORES), "nothing says"),
+            ({"scores": SCORES}, "nothing says"),
+            ({"scores": SCORES, "score": "aps"}, "that of the plan, lac.*, got aps"),
+            ({"scores": SCORES, "score": fc.scores.APS()}, "that of the plan, lac.*, got aps"),
+            (
+                {"truth": TRUTH, "prediction": PROBABILITIES, "score": fc.scores.APS()},
+                "score of the plan, LAC",
+            ),
+            ({"truth": TRUTH}, "must return scores, or a mapping .*; got 'truth'"),
+            ({"truth": TRUTH, "prediction": PROBABILITIES, "u": 1}, "got 'truth', 'prediction', 'u'"),
+            ({"scores": SCORES, "score": 7}, "must be a score or its name, got 7"),
+        ],
+    )
+    def test_scores_that_are_not_known_to_be_those_of_the_plan_do_not_leave(self, computed, reason, caplog):
+        plan = fc.plan(n_sites=3, n_points=20, confidence_level=0.8, score="lac")
+        assert answer(rounds.pack_plan(plan), lambda plan: computed) is Failure.SCORES
+        with pytest.raises((TypeError, ValueError), match=reason) as error:
+            rounds.read_cases(plan, computed)
+        assert str(error.value) in caplog.text
+
+    def test_a_plan_without_a_score_takes_a_named_one_but_has_nothing_to_compare(self):
+        named = {"scores": SCORES, "score": "lac"}
+        assert answer(scores=lambda plan: named) == answer()
+        computed = {"truth": TRUTH, "prediction": PROBABILITIES}
+        with pytest.raises(ValueError, match="the plan fixes none"):
+            rounds.read_cases(PLAN, computed)
+        assert rounds.read_cases(PLAN, {**computed, "score": "lac"}).scores.size == 60
+
+    def test_a_private_answer_refuses_no_case(self, tmp_path):
+        groups = {"a": {"A": 200}, "b": {"A": 200}}
+        privacy = fc.Privacy(50.0, fc.Bins.uniform(0, 1, 20))
+        plan = fc.plan(groups=groups, group_by="class", score="lac", confidence_level=0.5, privacy=privacy)
+        book = fc.Ledger.create(tmp_path / "ledger")
+        book.set_budget("mine", 50.0)
+        truth = np.array((["a", 1] * 200) + [None, "x", float("nan"), "b"], dtype=object)
+        prediction = np.full((404, 2), 0.5, dtype=object)
+        prediction[-1] = ["none", 1.0]
+        sizes = plan.by_group["a"].kinds[0].n
+        assert sizes == 200
+        cases = rounds.read_cases(plan, {"truth": truth, "prediction": prediction}, private=True)
+        assert np.isnan(cases.scores[-4:]).all()
+        assert np.unique(cases.labels, return_counts=True)[1].tolist() == [3, 200, 201]
+
+    def test_a_randomized_score_repeats_its_draws_where_there_is_a_ledger(self, tmp_path):
+        plan = fc.plan(
+            n_sites=3,
+            n_points=60,
+            confidence_level=0.5,
+            score=fc.scores.APS(randomized=True),
+            privacy=fc.Privacy(9.0, fc.Bins.uniform(0, 1, 20)),
+        )
+        book = fc.Ledger.create(tmp_path / "ledger")
+        book.set_budget("mine", 9.0)
+        mine = {"packed": rounds.pack_plan(plan), "site": lambda plan: Site("A", None, book, "mine")}
+        computed = {"truth": TRUTH, "prediction": PROBABILITIES}
+        first = answer(scores=lambda plan: computed, **mine)
+        assert isinstance(first, str)
+        assert answer(scores=lambda plan: computed, **mine) == first
+        assert book.spent("mine") == 9

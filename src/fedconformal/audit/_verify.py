@@ -479,11 +479,16 @@ def _find_used(
     by_digest, digest = {report.digest: report for report in reports}, calibration.plan.digest
     used = {each.site: by_digest[each.report] for each in calibration.reports if each.report in by_digest}
     absent = [each.site for each in calibration.reports if each.site not in used]
-    other = [site for site, report in used.items() if (report.site, report.plan) != (site, digest)]
+    scores = (None, calibration.plan.score)
+    other = [
+        site
+        for site, report in used.items()
+        if (report.site, report.plan) != (site, digest) or report.score not in scores
+    ]
     found = count(len(used), "report")
     findings = [
         _compare_names("the reports that counted are at hand", absent, found),
-        _compare_names("every report is of its site and for this plan", other, found),
+        _compare_names("every report is of its site, for this plan and with its score", other, found),
     ]
     return findings, None if absent else used
 
@@ -534,7 +539,9 @@ def _fits(plan: Plan, report: Report) -> bool:
         report.check()
     except ValueError:
         return False
-    if report.plan != plan.digest or not set(report.by_group) <= set(plan.by_group):
+    if report.plan != plan.digest or report.score not in (None, plan.score):
+        return False
+    if not set(report.by_group) <= set(plan.by_group):
         return False
     if plan.is_grouped:
         return plan.site_names is None or report.site in plan.site_names

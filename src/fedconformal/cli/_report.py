@@ -71,6 +71,7 @@ def report(
             values,
             site=site,
             groups=labels,
+            score=None if target is None else question.score,
             key=key,
             policy=limits,
             model=_files.model_of(model),

@@ -7,6 +7,7 @@ from fedconformal.documents._calibration import (
     Calibration,
     CalibrationPart,
     CalibrationView,
+    CheckQuestion,
     Received,
     Refusal,
 )

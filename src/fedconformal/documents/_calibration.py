@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from itertools import pairwise
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,16 +23,18 @@ from fedconformal.documents._design import Design
 from fedconformal.documents._fields import (
     Digest,
     Extended,
+    Label,
     Many,
     Name,
     Sentence,
+    Share,
     SiteCount,
     SiteName,
     unique_labels,
     warn_of_unknown,
 )
 from fedconformal.documents._messages import Ranks
-from fedconformal.documents._plan import Plan
+from fedconformal.documents._plan import GroupBy, Grouping, Plan, ScoreRule, Terms
 from fedconformal.documents._report import signed_text
 from fedconformal.documents._signing import AuthoredDocument, Signature, is_signature
 from fedconformal.documents._views import PlanAttributes
@@ -131,6 +134,16 @@ class CalibrationAttributes(PlanAttributes):
     def selected_designs(self) -> Sequence[Design]:
         """Designs of the selected groups, for the sites that answered."""
         return [part.design for part in self.selected_parts]
+
+    @property
+    def calibration_digest(self) -> str:
+        """Digest of the calibration with all its groups and levels."""
+        return self.whole.digest
+
+    @property
+    def plan_digest(self) -> str:
+        """Digest of the plan that was answered."""
+        return self.whole.plan.digest
 
     @property
     def threshold(self) -> float:
@@ -425,6 +438,109 @@ class Calibration(CalibrationAttributes, AuthoredDocument):
         """
         options = {"classes": classes, "groups": groups, "site": site, "score": score, "u": u}
         return call_higher("protocol.predict_set", self, probabilities, as_labels=as_labels, **options)
+
+
+# -- what a site needs to know of a calibration to check it ------------------------------------------------
+
+
+class CheckQuestion(AuthoredDocument):
+    """The thresholds of a calibration, or of one group of it, for a site that counts its covered cases.
+
+    It takes the place of the calibration on the wire. It has the digest, but nothing proves that these are
+    the thresholds: whoever asks may choose them. ``whole``, ``plan`` and ``selected_parts`` are those of a
+    calibration, as far as an answer needs them.
+    """
+
+    kind: ClassVar[str] = "check question"
+    limit: ClassVar[SizeLimit] = SizeLimit(64 * 2**10, 20_000, ("classes",), 2**20)
+
+    format: Literal["fedconformal/check-question"] = "fedconformal/check-question"
+    version: Literal[1] = 1
+    calibration_digest: Digest
+    plan_digest: Digest
+    group: Label | None = None
+    site: SiteName | None = None
+    group_by: Many[GroupBy] | None = None
+    classes: Annotated[Many[Label], Field(min_length=2, max_length=limits.MOST_CLASSES)] | None = None
+    score: ScoreRule | None = None
+    terms: Terms = Terms()
+    promise: Name
+    message: Name
+    levels: Many[Share] = Field(min_length=1, max_length=limits.MOST_LEVELS)
+    thresholds: Many[Extended] = Field(min_length=1, max_length=limits.MOST_LEVELS)
+
+    @classmethod
+    def of(cls, calibration: Calibration | CalibrationView) -> Self:
+        """Return the question about a calibration without groups, or about one group of it."""
+        plan, part = calibration.whole.plan, calibration.selected_parts[0]
+        grouping, design = plan.grouping, part.design
+        return cls(
+            calibration_digest=calibration.calibration_digest,
+            plan_digest=calibration.plan_digest,
+            group=design.group,
+            site=grouping.sites.get(design.group or ""),
+            group_by=grouping.by or None,
+            classes=plan.classes,
+            score=plan.score,
+            terms=Terms(model=plan.terms.model),
+            promise=design.promise,
+            message=design.message.kind,
+            levels=tuple(level.confidence_level for level in design.levels),
+            thresholds=part.thresholds,
+        )
+
+    def check(self) -> None:
+        """Refuse thresholds that no calibration has."""
+        pairs = sorted(zip(self.levels, self.thresholds, strict=False))
+        if len(self.levels) != len(self.thresholds) or len(set(self.levels)) < len(self.levels):
+            raise ValueError("there must be a threshold for each level")
+        if any(low[1] > high[1] for low, high in pairwise(pairs)):
+            raise ValueError("a higher level must not have a smaller threshold")
+        if (self.group is None) != (self.group_by is None) or (self.site is None) == self.grouping.by_site:
+            raise ValueError("a group must come with what it is made of")
+
+    @property
+    def whole(self) -> Self:
+        """The question itself, in the place of the calibration."""
+        return self
+
+    @property
+    def plan(self) -> Self:
+        """The question itself, in the place of the plan: score, classes, grouping, terms and levels."""
+        return self
+
+    @property
+    def selected_parts(self) -> tuple[Self]:
+        """The question itself, in the place of the only part of a calibration."""
+        return (self,)
+
+    @property
+    def selected_levels(self) -> Sequence[int]:
+        """Places of all levels."""
+        return range(len(self.levels))
+
+    @property
+    def confidence_levels(self) -> tuple[float, ...]:
+        """The confidence levels as floats."""
+        return tuple(map(float, self.levels))
+
+    @property
+    def is_grouped(self) -> bool:
+        """True if the question is about one group."""
+        return self.group is not None
+
+    @cached_property
+    def grouping(self) -> Grouping:
+        """Rule that tells the cases of this group."""
+        group = self.group or ""
+        sites = {} if self.site is None else {group: self.site}
+        return Grouping(self.group_by or (), sites, (group,) if self.is_grouped else ())
+
+    @property
+    def choices(self) -> dict[str, tuple[str | None, ...]]:
+        """Names of the score, the promise and the message, by the field of a site's policy."""
+        score = None if self.score is None else self.score.name
+        return {"scores": (score,), "promises": (self.promise,), "messages": (self.message,)}
 
 
 # -- room for the calibration, known when the plan is made --------------------------------------------------

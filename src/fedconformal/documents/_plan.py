@@ -370,6 +370,10 @@ class ScoreRule(Part):
         dict[Word, bool | int | float | Word], AfterValidator(lambda given: dict(sorted(given.items())))
     ] = Field(default={}, max_length=limits.MOST_FIELDS)
 
+    def __str__(self) -> str:
+        """Return the score as code writes it: raps(k_reg=5, penalty=0.01)."""
+        return f"{self.name}({', '.join(f'{name}={value}' for name, value in self.parameters.items())})"
+
 
 class SiteKey(Part):
     """Public key of a site."""
@@ -532,6 +536,15 @@ class Plan(PlanAttributes, AuthoredDocument):
     def max_faulty(self) -> int:
         """Number of reports that may be arbitrary, in any group."""
         return max(design.max_faulty for design in self.designs)
+
+    @property
+    def choices(self) -> dict[str, tuple[str | None, ...]]:
+        """Names of the score, the promises and the messages, by the field of a site's policy."""
+        return {
+            "scores": (None if self.score is None else self.score.name,),
+            "promises": tuple(design.promise for design in self.designs),
+            "messages": tuple(design.message.kind for design in self.designs),
+        }
 
     @property
     def problems(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
@@ -21,6 +21,7 @@ from fedconformal.documents._fields import (
     check_labels,
 )
 from fedconformal.documents._messages import AnyPayload
+from fedconformal.documents._plan import ScoreRule
 from fedconformal.documents._signing import SignedDocument
 
 
@@ -54,6 +55,13 @@ class ReportPart(Part):
     payload: AnyPayload
 
 
+@lru_cache(maxsize=16)
+def _share(text: str) -> ScoreRule:
+    """Return one score for all reports that name it, of which there may be 100,000."""
+    return ScoreRule.model_validate_json(text)
+
+
+SharedScore = Annotated[ScoreRule, AfterValidator(lambda score: _share(score.model_dump_json()))]
 LedgerSeal = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,17}:[0-9a-f]{64}$", max_length=83)]
 
 
@@ -80,6 +88,9 @@ class Report(SignedDocument):
     )
     site: SiteName
     parts: Many[ReportPart] = Field(min_length=1, max_length=limits.MOST_GROUPS, description="one per group")
+    score: SharedScore | None = Field(
+        default=None, description="of these numbers, where the site knows it: that of the plan"
+    )
     ledger_seal: LedgerSeal | None = Field(
         default=None, description="number and seal of the entry in the site's ledger"
     )

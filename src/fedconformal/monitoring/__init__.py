@@ -5,7 +5,7 @@ looks for odd sites in the few numbers that each site sent; ``cases_needed`` siz
 ``shifted_law`` gives the exact distribution of the coverage for sites that differ as named.
 """
 
-from fedconformal.monitoring._answer import answer, prepare_answer
+from fedconformal.monitoring._answer import answer, prepare_answer, refuse_unverified
 from fedconformal.monitoring._check import Assessment, LocalCheck, assess, check
 from fedconformal.monitoring._compare import Comparison, compare, shifted_law
 from fedconformal.monitoring._coverage import CoverageCheck, cases_needed

@@ -17,8 +17,16 @@ from pydantic import ValidationError
 
 from fedconformal._text import count, quoted
 from fedconformal._util import Floats, Ints, flat_scores, fraction, private_numbers
-from fedconformal.documents import LARGEST_EPSILON, Check, CheckedGroup, first_problem
+from fedconformal.documents import (
+    LARGEST_EPSILON,
+    Calibration,
+    Check,
+    CheckedGroup,
+    CheckQuestion,
+    first_problem,
+)
 from fedconformal.monitoring._coverage import (
+    Answerable,
     Cases,
     Checked,
     common_thresholds,
@@ -99,7 +107,7 @@ def answer(
 
 
 def prepare_answer(
-    calibration: Checked,
+    calibration: Answerable,
     scores: ArrayLike,
     *,
     site: str,
@@ -112,11 +120,9 @@ def prepare_answer(
 ) -> PreparedAnswer:
     """Prepare an answer: nothing is drawn, charged or written yet.
 
-    Takes the arguments of `answer`. The ``sentence`` of what is prepared describes what would leave and what
-    that would cost; its ``make`` makes the Check.
+    Takes the arguments of `answer`, and a question in the place of a calibration. The ``sentence`` of what is
+    prepared describes what would leave and what that would cost; its ``make`` makes the Check.
     """
-    from fedconformal.audit import verify  # which only answers need
-
     if (ledger is None) != (dataset is None) or (epsilon is not None and ledger is None):
         raise ValueError(
             "a private answer needs ledger and dataset, so that no budget is overspent: give both"
@@ -128,28 +134,36 @@ def prepare_answer(
     policy.check_document(published, published.plan, is_exact=is_exact, has_ledger=ledger is not None)
     refuse_levels(calibration)
     values = flat_scores(scores) if epsilon is None else _fill_missing(scores)
-    if groups is None and published.plan.grouping.has_labels:
+    if groups is None and published.plan.grouping.has_labels and not isinstance(calibration, CheckQuestion):
         refuse_groups(calibration)
     if by is None and groups is not None:
         by = {"group": groups}
     cases = count_cases(calibration, values, by=by, groups=groups, site=site)
     kept = _apply_policy(calibration, cases, policy)
     left_out = tuple(name for name in cases.names if name not in kept.names)
-    for finding in verify(published):  # thresholds whose claim does not hold may be questions in disguise
-        if not finding.holds:
-            raise ValueError(f"this calibration does not verify: {finding.claim} ({finding.detail})")
+    if not isinstance(published, CheckQuestion):  # of which only the coordinator can verify anything
+        refuse_unverified(published)
     # Made before any charge, so that what no document can hold costs nothing.
     exact = None if epsilon is None else fraction("epsilon", epsilon, high=LARGEST_EPSILON, closed=True)
     blank = _make_check(calibration, site, exact, kept, np.zeros_like(kept.counts))
     if epsilon is not None:
         policy.check_epsilon(blank.epsilon or Fraction(0))
         epsilon_per_count(calibration, blank)
-    if ledger is not None and dataset is not None and ledger.has_answered(dataset, published.plan.digest):
+    if ledger is not None and dataset is not None and ledger.has_answered(dataset, calibration.plan_digest):
         raise ValueError(f"dataset {dataset!r} was used for this calibration: a check needs new cases")
     return PreparedAnswer(calibration, blank, kept, left_out, policy, ledger, dataset)
 
 
-def _apply_policy(calibration: Checked, cases: Cases, policy: SitePolicy) -> Cases:
+def refuse_unverified(calibration: Calibration) -> None:
+    """Refuse a calibration whose claims do not hold: its thresholds may be questions in disguise."""
+    from fedconformal.audit import verify  # which most answers do not need
+
+    for finding in verify(calibration):
+        if not finding.holds:
+            raise ValueError(f"this calibration does not verify: {finding.claim} ({finding.detail})")
+
+
+def _apply_policy(calibration: Answerable, cases: Cases, policy: SitePolicy) -> Cases:
     """Return the cases of groups that are large enough, or refuse what the policy does not allow."""
     kept = cases.keep_large(policy.min_group) if cases.by else cases
     if not kept.values:
@@ -175,7 +189,7 @@ def _apply_policy(calibration: Checked, cases: Cases, policy: SitePolicy) -> Cas
 class PreparedAnswer:
     """A site about to answer a calibration, as its policy allows; `prepare_answer` makes it."""
 
-    calibration: Checked
+    calibration: Answerable
     _blank: Check
     _cases: Cases
     left_out: tuple[str, ...]
@@ -226,16 +240,15 @@ class PreparedAnswer:
 
     @cached_property
     def _question(self) -> dict[str, Any]:
-        """Identify the question and the data for the ledger."""
-        group, cases, digest = self.calibration.group, self._cases, self.calibration.whole.digest
-        details = ""  # of a question about all cases
+        """Identify the question and the data for the ledger: by the thresholds, which are the question."""
+        checked, cases = self.calibration, self._cases
+        asked: list[Any] = [checked.calibration_digest, checked.group]
+        asked.append([part.thresholds for part in checked.selected_parts])
         if cases.by:
             order = np.argsort(cases.scores, kind="stable")
-            details = json.dumps([group, cases.by, cases.values, cases.which[order].tolist()])
-        elif group is not None:
-            details = json.dumps([group])
+            asked += [cases.by, cases.values, cases.which[order].tolist()]
         return {
-            "plan_digest": f"sha256:{sha256((digest + details).encode()).hexdigest()}" if details else digest,
+            "plan_digest": f"sha256:{sha256(json.dumps(asked).encode()).hexdigest()}",
             "site": self._blank.site,
             "data_fingerprint": fingerprint(cases.scores),
         }
@@ -266,7 +279,7 @@ def _fill_missing(scores: ArrayLike) -> Floats:
     return np.nan_to_num(private_numbers(scores).astype(np.float64), nan=np.inf, posinf=np.inf)
 
 
-def epsilon_per_count(calibration: Checked, answer: Check) -> Fraction:
+def epsilon_per_count(calibration: Answerable, answer: Check) -> Fraction:
     """Return the part of one count: those of an infinite threshold cover everything and need no noise."""
     finite = sum(threshold != math.inf for threshold in common_thresholds(calibration))
     if not finite:
@@ -275,7 +288,7 @@ def epsilon_per_count(calibration: Checked, answer: Check) -> Fraction:
 
 
 def _make_check(
-    calibration: Checked, site: str, epsilon: Fraction | None, cases: Cases, counts: Ints
+    calibration: Answerable, site: str, epsilon: Fraction | None, cases: Cases, counts: Ints
 ) -> Check:
     """Make the answer with these counts, (n_groups, n_levels)."""
     rows = zip(cases.values, cases.sizes, counts.tolist(), strict=True)
@@ -284,7 +297,7 @@ def _make_check(
             CheckedGroup(values=values, n=n, covered=tuple(row)) for values, n, row in rows if values
         )
         check = Check(
-            calibration=calibration.whole.digest,
+            calibration=calibration.calibration_digest,
             group=calibration.group,
             site=site,
             n=sum(cases.sizes),

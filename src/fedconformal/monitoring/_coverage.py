@@ -33,6 +33,7 @@ from fedconformal.documents import (
     MOST_COLUMNS,
     Calibration,
     CalibrationView,
+    CheckQuestion,
     Plan,
     PlanView,
     group_name,
@@ -43,6 +44,9 @@ from fedconformal.privacy import CountNoise
 
 Checked = Calibration | CalibrationView
 """A calibration, or one group of it."""
+
+Answerable = Checked | CheckQuestion
+"""What a site can answer: the question alone has the thresholds, too."""
 
 _POWER = 0.8  # with which a check detects the coverage that it is said to detect
 _MOST_CASES = 30_000
@@ -102,7 +106,7 @@ class Cases:
 
 
 def count_cases(
-    checked: Checked,
+    checked: Answerable,
     scores: NDArray[np.floating[Any]],
     *,
     by: Mapping[str, ArrayLike] | None = None,
@@ -143,10 +147,10 @@ def _combine_columns(by: Mapping[str, ArrayLike], n: int) -> tuple[tuple[tuple[s
     return tuple(values), np.array([places[row] for row in rows], dtype=np.int64)
 
 
-def _thresholds_of_cases(checked: Checked, n: int, groups: ArrayLike | None, site: str | None) -> Floats:
+def _thresholds_of_cases(checked: Answerable, n: int, groups: ArrayLike | None, site: str | None) -> Floats:
     """Return the thresholds of each of n cases, (n, n_levels): those of its group, where there are groups."""
     calibration, grouping = checked.whole, checked.whole.plan.grouping
-    if checked.group is not None or not calibration.plan.is_grouped:
+    if isinstance(calibration, CheckQuestion) or checked.group is not None or not calibration.plan.is_grouped:
         if groups is not None:
             raise ValueError("`groups` was given, but all these cases have the same thresholds")
         return np.tile(np.array(checked.selected_parts[0].thresholds), (n, 1))
@@ -174,7 +178,7 @@ def refuse_groups(document: Plan | PlanView | Checked) -> None:
         )
 
 
-def refuse_levels(checked: Checked) -> None:
+def refuse_levels(checked: Answerable) -> None:
     """Refuse a view of some levels where an answer has a count for every level."""
     levels = checked.whole.plan.confidence_levels
     if len(checked.selected_levels) < len(levels):
@@ -305,7 +309,7 @@ class CoverageCheck:
         return float(1 - Fraction(str(self.confidence)))
 
 
-def common_thresholds(checked: Checked) -> tuple[float | None, ...]:
+def common_thresholds(checked: Answerable) -> tuple[float | None, ...]:
     """Return the threshold of each level; None where groups have different ones."""
     by_level = zip(*(part.thresholds for part in checked.selected_parts), strict=True)
     return tuple(values[0] if len(set(values)) == 1 else None for values in by_level)

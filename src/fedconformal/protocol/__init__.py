@@ -10,6 +10,7 @@ from fedconformal.protocol._calibrate import (
     validate_reports,
 )
 from fedconformal.protocol._conformalize import (
+    class_numbers,
     class_places,
     conformalize,
     group_names,
@@ -18,10 +19,17 @@ from fedconformal.protocol._conformalize import (
     predict_set,
     prediction_sets,
     rows_by_site,
+    score_cases,
     score_of,
     simulate,
 )
-from fedconformal.protocol._federation import describe_notes, describe_problems, read_group_by
+from fedconformal.protocol._federation import (
+    describe_notes,
+    describe_problems,
+    read_group_by,
+    sites_needed,
+    suffices,
+)
 from fedconformal.protocol._plan import InfeasibleWarning, model_digest, plan
 from fedconformal.protocol._policy import PolicyError, SitePolicy
-from fedconformal.protocol._report import admit, is_private, prepare, report
+from fedconformal.protocol._report import admit, check_score, is_private, prepare, report

@@ -258,6 +258,8 @@ def _problem(plan: Plan, keys: Mapping[str, str], report: Report) -> str | None:
     """Return the reason why a report does not count as a whole, if it does not."""
     if report.plan != plan.digest:
         return f"answers another plan ({report.plan[:19]}..., not {plan.digest[:19]}...)"
+    if report.score not in (None, plan.score):
+        return f"has the score {report.score}, and the plan {plan.score or 'fixes none'}"
     try:
         report.check()
     except ValueError as error:
@@ -271,10 +273,9 @@ def _problem(plan: Plan, keys: Mapping[str, str], report: Report) -> str | None:
             return f"site must be one of the plan's, {quoted(plan.site_names)}, got {report.site!r}"
     elif (reason := _payload_problem(plan.designs[0], _answer(report, None))) is not None:
         return reason
-    if keys and report.signature is None:
-        return "not signed, but the plan asks for signatures"
     if keys and not is_signed_by(report, keys[report.site]):
-        return "the signature is not that of the site's key"
+        unsigned = "not signed, but the plan asks for signatures"
+        return unsigned if report.signature is None else "the signature is not that of the site's key"
     return None
 
 

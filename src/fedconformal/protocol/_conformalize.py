@@ -20,8 +20,10 @@ from fedconformal._util import (
     Floats,
     Ints,
     Scores,
+    all_rows,
     flat_numbers,
     is_missing,
+    numbers_or_nan,
     plain_array,
     private_numbers,
 )
@@ -340,25 +342,30 @@ def predict_set(
     rule = score_of(calibration.plan.score, score)
     if not isinstance(rule, LabelScore):
         raise ValueError(f"score {rule.name!r} is of numbers: use predict_interval")
-    table = plain_array(probabilities)
-    own, names = (
-        calibration.plan.classes,
-        getattr(probabilities, "columns", None) if classes is None else classes,
-    )
-    names = None if names is None else np.asarray(list(names), dtype=object).tolist()
-    if own is not None and (table.ndim != 2 or table.shape[1] != len(own)):
-        raise ValueError(
-            f"probabilities must have one column for each of the {len(own)} classes of the plan, got "
-            f"shape {table.shape}"
-        )
+    own = calibration.plan.classes
     if own is None and classes is not None:
         raise ValueError("classes was given, but the plan does not name its classes")
+    table, names = _read_columns("probabilities", probabilities, own, classes)
     places = np.arange(table.shape[-1]) if own is None or names is None else class_places(names, own)
     sets = prediction_sets(calibration, rule, table[:, places], **where)
     given = np.asarray(sets, dtype=np.bool_)[:, np.argsort(places)]
     if as_labels:
         return labels_in(given, names or own or range(given.shape[1]))
     return given[:, :, 0] if given.shape[2] == 1 else given
+
+
+def _read_columns(
+    name: str, probabilities: Any, own: Sequence[str] | None, classes: Any = None
+) -> tuple[NDArray[Any], list[Any] | None]:
+    """Return probabilities, a column for each class of the plan if it names them, and the columns' names."""
+    table = plain_array(probabilities)
+    names = getattr(probabilities, "columns", None) if classes is None else classes
+    if own is not None and (table.ndim != 2 or table.shape[1] != len(own)):
+        raise ValueError(
+            f"{name} must have one column for each of the {len(own)} classes of the plan, got "
+            f"shape {table.shape}"
+        )
+    return table, None if names is None else np.asarray(list(names), dtype=object).tolist()
 
 
 def prediction_sets(
@@ -428,6 +435,66 @@ def score_of(rule: ScoreRule | None, given: Score | None = None) -> Score:
     if given is not None and given != fixed:
         raise ValueError(f"score must be the score of the plan, {fixed}, got {given}")
     return fixed
+
+
+def score_cases(
+    score: Score,
+    truth: ArrayLike,
+    prediction: Any,
+    *,
+    classes: Sequence[str] | None = None,
+    private: bool = False,
+    rng: np.random.Generator | None = None,
+) -> Scores:
+    """Return the score of each case from its truth and prediction.
+
+    Classes may be given by number, or by name where the plan names them; then columns of a data frame are
+    found by name. For a private answer a case without a score gets NaN, and no error reveals it.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from fedconformal.protocol import score_cases
+    >>> score_cases(fc.scores.LAC(), ["sick"], [[0.25, 0.75]], classes=["well", "sick"])
+    array([0.25])
+    """
+    table, outcomes = plain_array(prediction), plain_array(truth)
+    if isinstance(score, LabelScore) and classes is not None:
+        table, names = _read_columns("prediction", prediction, classes)
+        table = table if names is None else table[:, class_places(names, classes)]
+        outcomes = class_numbers(truth, classes)
+        if not private:
+            rule = f"must be classes of the plan, {quoted(classes)}"
+            all_rows("truth", plain_array(truth), ~np.isnan(outcomes), rule)
+    table = table[:, np.newaxis] if table.ndim == 1 else table
+    if private:
+        return score.scores_or_nan(numbers_or_nan(outcomes), numbers_or_nan(table), **score.draws(rng))
+    outcomes = score.truth_from(outcomes, argument="truth")
+    return score.score(outcomes, score.prediction_from(table), **score.draws(rng))
+
+
+def class_numbers(truth: ArrayLike, classes: Sequence[str]) -> Floats:
+    """Return the number of each case's class, given by its name or number; NaN where it is neither.
+
+    Examples
+    --------
+    >>> class_numbers(["sick", "well", "ill"], ["well", "sick"])
+    array([ 1.,  0., nan])
+    >>> class_numbers([1, 0], ["well", "sick"]), class_numbers([9, 8], ["8", "9"])
+    (array([1., 0.]), array([1., 0.]))
+    """
+    numbers: dict[Any, float] = {name: float(place) for place, name in enumerate(classes)}
+    # Classes that are called by numbers have these alone.
+    called = {int(name): place for name, place in numbers.items() if name.isdecimal()}
+    numbers |= called or {place: float(place) for place in range(len(classes))}
+    values = plain_array(truth, dtype=None if hasattr(truth, "dtype") else object).tolist()
+    is_label = (isinstance(value, str | int | float) for value in values)
+    return np.array(
+        [
+            numbers.get(value, np.nan) if known else np.nan
+            for value, known in zip(values, is_label, strict=True)
+        ]
+    )
 
 
 def class_places(names: Sequence[Any], classes: Sequence[str]) -> Ints:

@@ -1,6 +1,7 @@
 """Sites and groups of a plan: read from what a coordinator gives, and notes on what follows for them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -32,6 +33,7 @@ from fedconformal.documents import (
 )
 from fedconformal.messages import of
 from fedconformal.planning import CRITERIA, PROMISES
+from fedconformal.planning._choosing import smallest
 from fedconformal.planning._mixture import with_shares
 from fedconformal.privacy import exact_text
 
@@ -479,3 +481,104 @@ def score_cautions(plan: Plan) -> list[str]:
     score = scores.from_name(rule.name, **rule.parameters)
     caution = score.caution(len(classes)) if isinstance(score, scores.LabelScore) else None
     return [caution] if caution else []
+
+
+# -- sites that must be there ------------------------------------------------------------------------------
+
+_PLENTY = 10**4  # cases of a site whose size is not known: enough if there are sites enough
+
+
+def suffices(plan: Plan, present: Collection[str] | int) -> bool:
+    """Return whether some sites, by name or number, leave a finite threshold at each level that has one.
+
+    Where each site has its own threshold, any site suffices. An open plan needs all sites that it expects,
+    except those that may be missing.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan.
+    present : collection of str, or int
+        The names of the sites, or how many there are, whichever they may be.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_points={"A": 40, "B": 40, "C": 10}, confidence_level=0.95)
+    >>> suffices(plan, 2), suffices(plan, ["A", "B"]), suffices(plan, ["B", "C"])
+    (False, False, True)
+    """
+    number = present if isinstance(present, int) else len(present)
+    if plan.grouping.by_site:
+        return number > 0
+    for design in plan.designs:
+        if design.is_open:
+            if number < _needed_while_open(design):
+                return False
+        elif isinstance(present, int):
+            if not _tolerates(design, max(0, (design.n_asked or 0) - number)):
+                return False
+        elif not _has_thresholds(design, present):
+            return False
+    return True
+
+
+def sites_needed(plan: Plan) -> int:
+    """Return the smallest number of sites that suffice, whichever they are.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> sites_needed(fc.plan(n_sites=10, n_points=79)), sites_needed(fc.plan(promise="new-site"))
+    (2, 9)
+    """
+    expected = max(design.n_asked or _needed_while_open(design) for design in plan.designs)
+    return 1 + bisect_left(range(1, expected), True, key=lambda number: suffices(plan, number))
+
+
+def _needed_while_open(design: Design) -> int:
+    """Return the number of sites that an open design expects, or else that can have any finite threshold."""
+    if design.n_sites is not None:
+        return max(design.fewest_answers, design.n_sites - (design.max_missing or 0))
+
+    def has_levels(m: int) -> bool:
+        solved = of(design.message).solve(design, (SiteKind(count=m, n=_PLENTY),), [None])
+        return all(level.advice is None for level in solved.levels)
+
+    return smallest(has_levels, start=1, stop=MOST_SITES) or 1
+
+
+def _tolerates(design: Design, n_missing: int) -> bool:
+    """Return whether each level that can be reached is, whichever sites are missing; False if in doubt."""
+    left, message = (design.n_asked or 0) - n_missing, of(design.message)
+    if n_missing == 0 or left < design.fewest_answers:
+        return n_missing == 0
+    levels = [place for place, level in enumerate(design.levels) if level.advice is None]
+    if all(message.tolerates(design, place, n_missing) for place in levels):
+        return True
+    (place, kind), *others = ((place, kind) for place, kind in enumerate(design.kinds) if kind.asked)
+    return not others and _reaches(design, {place: kind.model_copy(update={"count": left, "names": ()})})
+
+
+def _has_thresholds(design: Design, present: Collection[str]) -> bool:
+    """Return whether each level that can be reached is by sites that are known by name."""
+    there = {}
+    for place, kind in enumerate(design.kinds):
+        names = tuple(name for name in kind.names if kind.asked and name in present)
+        if names:
+            there[place] = kind.model_copy(update={"names": names, "count": len(names)})
+    n_there = sum(kind.count for kind in there.values())
+    return _tolerates(design, (design.n_asked or 0) - n_there) or (
+        n_there >= design.fewest_answers and _reaches(design, there)
+    )
+
+
+def _reaches(design: Design, sites: Mapping[int, SiteKind]) -> bool:
+    """Return whether sites, by the place of their kind, reach every level that all sites can reach."""
+    solved = of(design.message).solve(design, tuple(sites.values()), list(sites))
+    pairs = zip(design.levels, solved.levels, strict=True)
+    return all(found.advice is None for planned, found in pairs if planned.advice is None)

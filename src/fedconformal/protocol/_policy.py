@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 from fedconformal import _util
 from fedconformal._text import count, one_line, quoted
 from fedconformal._util import read_regular
-from fedconformal.documents import Plan, check_public_key, is_signed_by
+from fedconformal.documents import CheckQuestion, Plan, check_public_key, is_signed_by
 from fedconformal.messages import of
 from fedconformal.privacy import exact_text
 
@@ -20,6 +20,9 @@ _USUAL, _MOST_USUAL, _ONE_IN = 10, 100, 20
 
 _USUAL_OVER_LIFE, _ONE_IN_OVER_LIFE = 20, 10
 """Without a policy: twenty numbers over the life of a data set, or one in ten scores if that is more."""
+
+
+_VERBS = {"scores": "uses the score", "promises": "makes the promise", "messages": "asks for the message"}
 
 
 class PolicyError(ValueError):
@@ -259,14 +262,16 @@ class SitePolicy:
                 'only: curves = "plain" would allow it'
             )
 
-    def check_document(self, document: Any, plan: Plan, *, is_exact: bool, has_ledger: bool) -> None:
+    def check_document(
+        self, document: Any, plan: Plan | CheckQuestion, *, is_exact: bool, has_ledger: bool
+    ) -> None:
         """Refuse an author, an exact answer, or the score and promise of a plan that the site does not allow.
 
         Parameters
         ----------
-        document : Plan or Calibration
+        document : Plan, Calibration or CheckQuestion
             The document that is answered; it must be signed where the policy names a coordinator.
-        plan : Plan
+        plan : Plan or CheckQuestion
             The plan itself, or that of the calibration.
         is_exact : bool
             True if numbers would leave as they are.
@@ -290,14 +295,10 @@ class SitePolicy:
                 "exact numbers would leave, but a ledger was given: omit ledger and dataset, or set "
                 "private_only = false in the site's policy to record the exact answer"
             )
-        score = None if plan.score is None else plan.score.name
-        named = [("scores", "uses the score", score)]
-        named += [("promises", "makes the promise", design.promise) for design in plan.designs]
-        named += [("messages", "asks for the message", design.message.kind) for design in plan.designs]
-        for field, verb, name in named:
+        for field, name in ((field, name) for field, names in plan.choices.items() for name in names):
             allowed = getattr(self, field)
             if allowed is not None and name not in allowed:
-                words = "names none" if name is None else f"{verb} {name!r}"
+                words = "names none" if name is None else f"{_VERBS[field]} {name!r}"
                 wanted = [*allowed, *([] if name is None else [name])]
                 raise PolicyError(
                     f"this plan {words}, and the site's policy allows {quoted(allowed)} alone: "

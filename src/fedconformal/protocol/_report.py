@@ -21,6 +21,7 @@ from fedconformal.documents import (
     Plan,
     Report,
     ReportPart,
+    ScoreRule,
     SigningKey,
     check_site_name,
     label_text,
@@ -31,6 +32,7 @@ from fedconformal.messages import check_plan, of
 from fedconformal.privacy import Ledger, exact_text, fingerprint
 from fedconformal.protocol._plan import Model, model_digest
 from fedconformal.protocol._policy import PolicyError, SitePolicy
+from fedconformal.scores import Score, from_name
 
 _USUAL_POLICY = SitePolicy()
 
@@ -41,6 +43,7 @@ def report(
     *,
     site: str,
     groups: ArrayLike | None = None,
+    score: Score | ScoreRule | str | None = None,
     key: SigningKey | None = None,
     policy: SitePolicy | None = None,
     model: Model | None = None,
@@ -68,6 +71,8 @@ def report(
     groups : array-like, optional
         For a plan with groups, the label of each score, as text or whole numbers, all of them known to the
         plan: its group, or its true class (``group_by="class"``). Not needed where groups are sites.
+    score : Score or str, optional
+        The score that was computed, or its name: it must be that of the plan, and the report says so.
     key : SigningKey, optional
         Signs the report, where the plan asks for it.
     policy : SitePolicy, optional
@@ -134,6 +139,7 @@ def prepare(
     *,
     site: str,
     groups: ArrayLike | None = None,
+    score: Score | ScoreRule | str | None = None,
     key: SigningKey | None = None,
     policy: SitePolicy | None = None,
     model: Model | None = None,
@@ -163,6 +169,7 @@ def prepare(
     admit(plan, policy=policy, has_ledger=ledger is not None or dataset is not None)
     if model is not None:
         _check_model(plan, model)
+    rule = None if score is None else check_score(plan.score, score)
     values = (private_numbers if is_private(plan) else flat_scores)(scores)
     parts = _by_group(plan, values, groups, site, leave_out=leave_out or is_private(plan))
     check_site_name(site)
@@ -187,6 +194,7 @@ def prepare(
         values.size - sum(own.size for own in parts.values()),
         parts,
         options,
+        rule,
         key,
         ledger,
         dataset,
@@ -211,6 +219,20 @@ def _check_model(plan: Plan, model: Model) -> None:
     digest = model_digest(model)
     if digest != plan.terms.model:
         raise ValueError(f"this plan is for another model, {plan.terms.model[:19]}..., than {digest[:19]}...")
+
+
+def check_score(fixed: ScoreRule | None, score: Score | ScoreRule | str) -> ScoreRule:
+    """Return the score that a plan fixes if it is the given one; refuse another one."""
+    given = from_name(score) if isinstance(score, str) else score
+    if isinstance(given, Score):
+        given = ScoreRule(name=given.name, parameters=given.parameters())
+    if not isinstance(given, ScoreRule):
+        raise TypeError(f"score must be a score or its name, got {score!r}")
+    if fixed is None:
+        raise ValueError("score was given, but the plan fixes none to compare it with")
+    if given != fixed:
+        raise ValueError(f"score must be that of the plan, {fixed}, got {given}")
+    return fixed
 
 
 def _by_group(
@@ -316,6 +338,7 @@ class Prepared:
     left_out: int
     _parts: Mapping[str | None, Scores]
     _options: Mapping[str, Any]
+    _score: ScoreRule | None
     _key: SigningKey | None
     _ledger: Ledger | None
     _dataset: str | None
@@ -393,7 +416,9 @@ class Prepared:
             ledger, dataset = self._account
             known = {name: self._question[name] for name in ("plan_digest", "site", "data_fingerprint")}
             seal = ledger.seal(dataset, **known)
-        answer = Report(plan=self.plan.digest, site=self.site, parts=tuple(parts), ledger_seal=seal)
+        answer = Report(
+            plan=self.plan.digest, site=self.site, parts=tuple(parts), score=self._score, ledger_seal=seal
+        )
         return answer if self._key is None else self._key.sign(answer)
 
     def _draw(self, draws: Mapping[str | None, Callable[[], Payload]]) -> dict[str | None, Payload]:

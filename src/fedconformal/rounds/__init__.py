@@ -11,6 +11,7 @@ from fedconformal.rounds._collection import (
     Folder,
     ReportCollection,
     check_options,
+    check_present,
     list_json,
     read_reports,
 )
@@ -26,6 +27,7 @@ from fedconformal.rounds._site import (
     longest_report,
     pack_calibration,
     pack_plan,
+    read_cases,
     unpack_calibration,
     unpack_check,
     unpack_plan,

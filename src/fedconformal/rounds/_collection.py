@@ -11,15 +11,15 @@ import logging
 import math
 import os
 import re
-from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeGuard, TypeVar
 
 from fedconformal import protocol
 from fedconformal._files import write_text
-from fedconformal._text import one_line
-from fedconformal._util import choice, read_regular
+from fedconformal._text import count, one_line, quoted
+from fedconformal._util import choice, integer, read_regular
 from fedconformal.documents import (
     Calibration,
     CalibrationView,
@@ -28,6 +28,7 @@ from fedconformal.documents import (
     Plan,
     Refusal,
     Report,
+    SigningKey,
 )
 from fedconformal.documents._base import paused_collector
 from fedconformal.rounds import _site
@@ -42,6 +43,65 @@ def check_options(timeout: float, *, wait: float = 0.0, on_refused: str = "skip"
         if not (isinstance(seconds, int | float) and least <= seconds < math.inf):
             raise ValueError(f"{name} must be a finite number of seconds >= {least:g}, got {seconds!r}")
     choice("on_refused", on_refused, ("raise", "skip"))
+
+
+def check_present(
+    plan: Plan,
+    nodes: Mapping[Any, str],
+    *,
+    answered: Iterable[str] = (),
+    minimum: int | None = None,
+    log: logging.Logger,
+) -> None:
+    """Log which sites are expected, there and missing, and refuse a round with too few.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan that is to be answered.
+    nodes : mapping
+        The nodes that are there, each with its registered name; an empty one where the engine knows none.
+    answered : iterable of str
+        Sites that have answered already, and need not be there.
+    minimum : int, optional
+        Smallest number of sites; by default as many as the plan needs for a finite threshold at every level,
+        or those that an open plan expects.
+    log : logging.Logger
+        The server's log.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer.
+
+    Examples
+    --------
+    >>> import logging
+    >>> import fedconformal as fc
+    >>> plan, log = fc.plan(n_sites=["A", "B", "C"]), logging.getLogger("server")
+    >>> fc.rounds.check_present(plan, {1: "A", 2: "B"}, log=log)
+    Traceback (most recent call last):
+    ...
+    ValueError: at least 3 sites must be there, got 2 of 3 (missing: 'C'); min_sites=2 starts with these
+    """
+    if minimum is not None:
+        integer("min_sites", minimum, low=1)
+    done, names = set(answered), {name for name in nodes.values() if name}
+    expected = sorted({name for design in plan.designs for name in design.asked_names or ()})
+    present: Collection[str] | int = len(nodes) + len(done - names)
+    if expected and len(names) == len(nodes):  # else it shows who they are when they answer
+        present = (names | done).intersection(expected)
+    number = present if isinstance(present, int) else len(present)
+    wanted = len(expected) or max(design.n_asked or 0 for design in plan.designs)
+    shown = f"{number:,} of {wanted:,}" if wanted else f"{number:,}"
+    if not isinstance(present, int) and number < wanted:
+        shown += f" (missing: {quoted([name for name in expected if name not in present])})"
+    log.info("sites that are there: %s", shown)
+    if protocol.suffices(plan, present) if minimum is None else number >= minimum:
+        return
+    needed = protocol.sites_needed(plan) if minimum is None else minimum
+    fewer = f"; min_sites={number} starts with these" if number else ""
+    raise ValueError(f"at least {count(needed, 'site')} must be there, got {shown}{fewer}")
 
 
 # -- answers kept as they arrive, so that a coordinator that dies loses nothing ----------------------------
@@ -117,7 +177,7 @@ class Folder:
 
     def keep(self, node: str, name: str, report: Report) -> None:
         """Write the report of a node, by its number and registered name, before anything is done with it."""
-        write_text(self._file(node, name), report.to_json() + "\n", force=True)
+        write_text(self.path / self._file(node, name), report.to_json(indent=None) + "\n", force=True)
 
     def keep_refusal(self, node: str | None, refusal: Refusal) -> None:
         """Write a refusal on arrival; the node is None if the sender is unknown."""
@@ -127,17 +187,13 @@ class Folder:
             file.flush()
             os.fsync(file.fileno())
 
-    def has(self, node: str, name: str) -> bool:
-        """Return whether the report of a node is here, or was refused."""
-        return bool(self.answered({node: name}))
-
     def answered(self, nodes: Mapping[Node, str]) -> set[Node]:
         """Return the nodes, given with their names, whose report is here, or was refused."""
         refused, files = {line["node"] for line in self._refusals()}, set(os.listdir(self.path))
         return {
             node
             for node, name in nodes.items()
-            if str(node) in refused or self._file(str(node), name).name in files
+            if str(node) in refused or self._file(str(node), name) in files
         }
 
     def read(self) -> tuple[list[Report], list[Refusal]]:
@@ -152,11 +208,12 @@ class Folder:
         text = read_regular(file, _MOST_NOTED).decode() if file.exists() else ""
         return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
-    def _file(self, node: str, name: str) -> Path:
-        """Return the file of a node: recognisable and unique for any name."""
+    @staticmethod
+    def _file(node: str, name: str) -> str:
+        """Return the name of a node's file: recognisable and unique for any name."""
         digest = hashlib.sha256(f"{node}\n{name}".encode()).hexdigest()
         shown = re.sub(r"[^A-Za-z0-9_-]+", "_", name or node)
-        return self.path / f"report-{shown[:60]}-{digest[:12]}.json"
+        return f"report-{shown[:60]}-{digest[:12]}.json"
 
 
 def list_json(folder: Path) -> Iterator[Path]:
@@ -224,6 +281,7 @@ class Answers(Generic[Node, Answer]):
 
     def __init__(self, nodes: Mapping[Node, str], *, engine: str, log: logging.Logger) -> None:
         self.nodes, self.engine, self._log = nodes, engine, log
+        self._has_names = any(nodes.values())
         self.answers: list[Answer] = []
         self.refused: list[Refusal] = []
         self._open = dict.fromkeys(nodes)
@@ -299,7 +357,7 @@ class Answers(Generic[Node, Answer]):
         Where some nodes have registered names, one without could only be posing as one of them.
         """
         registered = self.nodes[node]
-        if not registered and any(self.nodes.values()):
+        if not registered and self._has_names:
             raise DocumentError(
                 f"reports as {answer.site!r}, but is not registered under a name as others are"
             )
@@ -346,6 +404,7 @@ class ReportCollection(Answers[Node, Report]):
     ) -> None:
         super().__init__(nodes, **options)
         self.plan, self.packed, self._folder = plan, _site.pack_plan(plan), folder
+        self._longest = _site.longest_report(plan)
         if folder is not None:
             self.answers, self.refused = folder.read()
         before, self._before = tuple(self.answers), {report.digest for report in self.answers}
@@ -390,7 +449,7 @@ class ReportCollection(Answers[Node, Report]):
         return calibration
 
     def _read(self, packed: object) -> Report:
-        return _site.unpack_report(packed, longest=_site.longest_report(self.plan))
+        return _site.unpack_report(packed, longest=self._longest)
 
     def _accept(self, node: Node, answer: Report) -> None:
         if answer.digest in self._before:  # known under another number before, and asked again
@@ -414,6 +473,9 @@ class CheckCollection(Answers[Node, Check]):
         The calibration that sites check; of one with groups, one group: ``calibration["child"]``.
     nodes : mapping
         As for `ReportCollection`.
+    key : SigningKey, optional
+        The coordinator's, for sites whose policy wants its signature. Without it a signed calibration is sent
+        as a whole, and of others the thresholds.
     **options : engine, log
         As for `ReportCollection`.
 
@@ -431,10 +493,18 @@ class CheckCollection(Answers[Node, Check]):
     question = _site.CHECK
 
     def __init__(
-        self, calibration: Calibration | CalibrationView, nodes: Mapping[Node, str], **options: Any
+        self,
+        calibration: Calibration | CalibrationView,
+        nodes: Mapping[Node, str],
+        *,
+        key: SigningKey | None = None,
+        **options: Any,
     ) -> None:
+        from fedconformal import monitoring
+
         super().__init__(nodes, **options)
-        self.calibration, self.packed = calibration, _site.pack_calibration(calibration)
+        self.calibration, self.packed = calibration, _site.pack_calibration(calibration, key=key)
+        monitoring.refuse_unverified(calibration.whole)  # as sites cannot: they get the thresholds alone
 
     def assess(self, *, timeout: float) -> Assessment:
         """Assess the coverage at each site; checks that do not fit, or contradict each other, are left out.
@@ -456,9 +526,10 @@ class CheckCollection(Answers[Node, Check]):
         """
         from fedconformal import monitoring
 
-        counting = []
-        for site in sorted({check.site for check in self.answers}):
-            checks = [check for check in self.answers if check.site == site]
+        counting, by_site = [], defaultdict(list)
+        for check in self.answers:
+            by_site[check.site].append(check)
+        for site, checks in sorted(by_site.items()):
             if all(check == checks[0] for check in checks):
                 counting.append(checks[0])
             else:

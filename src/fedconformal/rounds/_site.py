@@ -22,14 +22,17 @@ from fedconformal.documents import (
     Calibration,
     CalibrationView,
     Check,
+    CheckQuestion,
     DocumentError,
     Plan,
     Report,
+    ScoreRule,
     SigningKey,
     unique_labels,
 )
 from fedconformal.privacy import Ledger, LedgerError
 from fedconformal.protocol import SitePolicy
+from fedconformal.scores import from_name
 
 T = TypeVar("T")
 
@@ -118,22 +121,33 @@ def _decompress(packed: bytes, kind: str, largest: int) -> bytes:
     return text
 
 
-def pack_calibration(calibration: Calibration | CalibrationView) -> bytes:
-    """Turn a calibration, or one group of it with all levels, into bytes for the wire, for sites to check."""
+def pack_calibration(calibration: Calibration | CalibrationView, *, key: SigningKey | None = None) -> bytes:
+    """Turn a calibration, or one group of it with all levels, into bytes for the wire, for sites to check.
+
+    The thresholds travel, signed with ``key`` if it is given. Without it a signed calibration travels as a
+    whole, as sites may want to see its signature.
+    """
     whole, group = calibration.whole, calibration.group
     if calibration != (whole if group is None else whole[group]) or (group is None and whole.plan.is_grouped):
         example = f", as in calibration[{whole.plan.groups[0]!r}]" if whole.plan.is_grouped else ""
         raise ValueError(
             f"calibration must be one without groups, or one group of it{example}, with all its levels"
         )
-    text = f"{json.dumps(group)}\n{whole.to_json(indent=None)}"
+    if key is None and whole.signature is not None:
+        text = f"{json.dumps(group)}\n{whole.to_json(indent=None)}"
+    else:
+        question = CheckQuestion.of(calibration)
+        text = (question if key is None else key.sign(question)).to_json(indent=None)
     return zlib.compress(text.encode(), 9)
 
 
-def unpack_calibration(packed: object) -> Calibration | CalibrationView:
-    """Read the calibration, or the group of one, that a site is asked to check, or raise a DocumentError."""
+def unpack_calibration(packed: object) -> Calibration | CalibrationView | CheckQuestion:
+    """Read what a site is asked to check, a whole calibration or its thresholds, or raise a DocumentError."""
     compressed = _check_type(packed, bytes, "the message carries no calibration")
-    first, _, text = _decompress(compressed, "calibration", Calibration.limit.largest).partition(b"\n")
+    content = _decompress(compressed, "calibration", Calibration.limit.largest)
+    if content.startswith(b"{"):
+        return CheckQuestion.from_json(content)
+    first, _, text = content.partition(b"\n")
     whole = Calibration.from_json(text)
     try:
         group = json.loads(first)
@@ -305,8 +319,8 @@ class Question:
     def answer(
         self,
         packed: object,
-        scores: Callable[[Plan], Any],
-        site: Callable[[Plan], Site],
+        scores: Callable[[Any], Any],
+        site: Callable[[Any], Site],
         *,
         model: str | None = None,
         log: logging.Logger,
@@ -319,8 +333,8 @@ class Question:
         packed : object
             The question, as `pack_plan` or `pack_calibration` made it.
         scores : callable
-            Computes the scores of the site's cases for a plan, or a pair of scores and labels: the group, or
-            the true class, of each. Labels are needed, and used, only for a plan with groups by label.
+            Returns the site's cases for a plan, as `read_cases` takes them. A check passes its question in
+            the place of the plan, which has ``score``, ``classes``, ``terms`` and ``confidence_levels``.
         site : callable
             Returns the `Site` that answers a plan; for a check its data set is that of the new cases.
         model : str, optional
@@ -344,9 +358,9 @@ class Question:
             who = site(request.plan)
             request.admit(who, model)
             stage = Failure.SCORES
-            values, labels = _split_labels(request.plan, scores(request.plan))
+            cases = request.read_cases(who, scores(request.plan))
             stage = Failure.REPORT
-            sentence, make = request.prepare(who, model, values, labels)
+            sentence, make = request.prepare(who, model, cases)
             show("%s", sentence)
             text = make().to_json(indent=None)
             show("this is everything that leaves the site: %s", text)
@@ -363,6 +377,91 @@ Prepared = tuple[str, Callable[[], Report | Check]]
 """A sentence that says what the answer discloses, and a function that makes it."""
 
 
+@dataclass(frozen=True)
+class Cases:
+    """Scores of a site's cases, labels where the plan has groups by label, and the score if it is known."""
+
+    scores: Any
+    labels: Any = None
+    score: ScoreRule | None = None
+
+
+def read_cases(
+    plan: Plan | CheckQuestion,
+    computed: Any,
+    *,
+    private: bool = False,
+    rng: np.random.Generator | None = None,
+) -> Cases:
+    """Read what a site's own function computed.
+
+    Parameters
+    ----------
+    plan : Plan or CheckQuestion
+        What is answered.
+    computed : array, pair or mapping
+        A mapping with ``truth`` and ``prediction``, of which the plan's score is computed here, or with
+        ``scores`` and the ``score`` that they are, a name or an object; and perhaps ``groups``: the group, or
+        the true class, of each case. For a plan that fixes no score also an array of scores, or a pair of
+        scores and groups. Groups are needed, and used, only for a plan with groups by label; true classes
+        are taken from ``truth``.
+    private : bool
+        True if no case may be refused, as the answer is private.
+    rng : numpy Generator, optional
+        Source of the random numbers of a randomized score.
+
+    Returns
+    -------
+    Cases
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is something else, or the scores are not known to be those that the plan fixes.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(score="absolute")
+    >>> read_cases(plan, {"truth": [3, 5], "prediction": [4, 3]}).scores
+    array([1., 2.])
+    """
+    if not isinstance(computed, Mapping):
+        paired = isinstance(computed, tuple) and len(computed) == 2 and plain_array(computed[0]).ndim > 0
+        computed = dict(zip(("scores", "groups"), computed if paired else (computed,), strict=False))
+    keys, named, truth = computed.keys(), computed.get("score"), computed.get("truth")
+    if {"truth", "prediction"} <= keys <= {"truth", "prediction", "score", "groups"}:
+        rule = protocol.score_of(plan.score, from_name(named) if isinstance(named, str) else named)
+        options: dict[str, Any] = {"classes": plan.classes, "private": private, "rng": rng}
+        scores, score = protocol.score_cases(rule, truth, computed["prediction"], **options), plan.score
+    elif {"scores"} <= keys <= {"scores", "score", "groups"}:
+        if plan.score is not None and named is None:
+            raise TypeError(
+                f"the plan fixes the score {plan.score}, and nothing says that these scores are it: return "
+                '{"truth": ..., "prediction": ...}, and it is computed here, or {"scores": ..., "score": ...}'
+            )
+        scores = computed["scores"]
+        score = None if plan.score is None else protocol.check_score(plan.score, named)
+    else:
+        raise TypeError(
+            "the site's function must return scores, or a mapping with truth and prediction, or with scores "
+            f"and score, and perhaps groups; got {quoted([str(key) for key in keys])}"
+        )
+    labels = computed.get("groups")
+    if not plan.grouping.has_labels:
+        return Cases(scores, None, score)
+    if labels is None and plan.grouping.by_class and truth is not None:
+        names = (*(plan.classes or ()), "")  # the last for a case of no class, which is left out
+        labels = [
+            names[int(place)] for place in np.nan_to_num(protocol.class_numbers(truth, names[:-1]), nan=-1)
+        ]
+    if labels is None:
+        raise TypeError(
+            "for a plan with groups the scores must come as a pair (scores, labels), or with groups"
+        )
+    return Cases(scores, labels, score)
+
+
 class ReportRequest:
     """A plan, which is answered with a report."""
 
@@ -373,14 +472,20 @@ class ReportRequest:
         """Refuse what the site does not answer, before any score is computed."""
         protocol.admit(self.plan, policy=who.policy, has_ledger=who.has_ledger)
 
-    def prepare(self, who: Site, model: str | None, values: Any, labels: Any) -> Prepared:
+    def read_cases(self, who: Site, computed: Any) -> Cases:
+        """Read what the site computed."""
+        rng = None if who.ledger is None else who.ledger.generator(self.plan.digest, who.name)
+        return read_cases(self.plan, computed, private=protocol.is_private(self.plan), rng=rng)
+
+    def prepare(self, who: Site, model: str | None, cases: Cases) -> Prepared:
         """Prepare the answer: nothing is drawn, charged or written yet."""
         # Scores under a model that the plan does not name may differ from those that the ledger has seen.
         named = self.plan.terms.model is not None
         prepared = protocol.prepare(
             self.plan,
-            values,
-            groups=labels,
+            cases.scores,
+            groups=cases.labels,
+            score=cases.score,
             site=who.name,
             key=who.key,
             policy=who.policy,
@@ -394,10 +499,10 @@ class ReportRequest:
 
 
 class CheckRequest:
-    """A calibration, which is answered with the number of new cases that it covers.
+    """Thresholds of a calibration, which are answered with the number of new cases that they cover.
 
-    It is verified first, as far as that is possible without the reports. Its author may still have chosen the
-    thresholds: the site's policy and its ledger, if it has one, limit what can be learned from the counts.
+    Whoever asks may have chosen them: the site's policy and its ledger, if it has one, limit what can be
+    learned from the counts. A whole calibration is verified first.
     """
 
     def __init__(self, packed: object) -> None:
@@ -414,13 +519,19 @@ class CheckRequest:
             self.calibration.whole, self.plan, is_exact=is_exact, has_ledger=who.has_ledger
         )
 
-    def prepare(self, who: Site, model: str | None, values: Any, labels: Any) -> Prepared:
+    def read_cases(self, who: Site, computed: Any) -> Cases:
+        """Read what the site computed."""
+        digest = self.calibration.calibration_digest
+        rng = None if who.ledger is None else who.ledger.generator(digest, who.name)
+        return read_cases(self.plan, computed, private=who.check_epsilon is not None, rng=rng)
+
+    def prepare(self, who: Site, model: str | None, cases: Cases) -> Prepared:
         """Prepare the answer: nothing is drawn, charged or written yet."""
         from fedconformal import monitoring  # most messages ask for no check: each may be a new process
 
         prepared = monitoring.prepare_answer(
             self.calibration,
-            self._select_cases(values, labels, who.name),
+            self._select_cases(cases.scores, cases.labels, who.name),
             site=who.name,
             epsilon=who.check_epsilon,
             policy=who.policy,
@@ -451,14 +562,3 @@ def log_and_mask(failure: Failure, log: logging.Logger) -> Failure:
     with contextlib.suppress(BaseException):  # an exception of a log handler must not travel either
         log.exception("the server receives only: %s", failure.meaning)
     return failure
-
-
-def _split_labels(plan: Plan, computed: Any) -> tuple[Any, Any]:
-    """Return the scores, and the label of each where the plan has groups by label."""
-    paired = isinstance(computed, tuple) and len(computed) == 2 and plain_array(computed[0]).ndim > 0
-    scores, labels = computed if paired else (computed, None)
-    if not plan.grouping.has_labels:
-        return scores, None
-    if labels is None:
-        raise TypeError("for a plan with groups the scores must come as a pair (scores, labels)")
-    return scores, labels
