@@ -1,0 +1,194 @@
+// @ts-check
+// The page: files in, sentences out. Text from outside is only ever set as text, and nothing is sent.
+
+import { Refusal, count, expect } from "./documents.js";
+import { SCORES, near } from "./messages.js";
+import { COMMAND, checkCurrent, grouping, readPlan, readPolicy, siteNames } from "./plans.js";
+import { prepare, preview } from "./reports.js";
+import { Table, decode } from "./tables.js";
+
+const [BARS, HEIGHT, MOST_NAMES] = [40, 100, 500]; // of the histogram, and suggested names of sites
+const $ = (/** @type {string} */ id) => /** @type {any} */ (document.getElementById(id));
+/** @type {{ plan: any, policy: any, table: Table | null, cases: any, text: string, turn: number }} */
+const state = { plan: null, policy: Object.create(null), table: null, cases: null, text: "", turn: 0 };
+
+/** Make an element with attributes and children. @param {string} tag @param {any} attributes @param {any[]} children */
+function element(tag, attributes, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+/** Show why something was refused, or nothing. @param {string} id @param {unknown} error */
+function complain(id, error) {
+  const reason = error instanceof Refusal ? error.message : `the page cannot read this: use ${COMMAND}`;
+  $(id).textContent = error ? `Refused: ${reason}.` : "";
+}
+
+// -- the plan and the policy -------------------------------------------------------------------------------
+
+/** @param {string} text */
+async function takePlan(text) {
+  [state.plan, $("about").hidden] = [null, true];
+  state.plan = await readPlan(text, JSON.parse($("schema").textContent));
+  const { terms: { facts = {}, expires, model } = {}, designs, signer } = state.plan;
+  const told = (/** @type {string[]} */ ...texts) => texts.filter(Boolean).join(", ") || "The plan does not say.";
+  $("who").textContent = told(facts.coordinator, facts.contact);
+  $("what").textContent = told(facts.purpose, facts.name && `model ${facts.name} ${facts.version ?? ""}`, facts.population);
+  $("until").textContent = expires?.replace("T", ", ").replace("Z", " UTC") ?? told();
+  $("model").textContent = model ?? told();
+  $("signed").hidden = !signer;
+  const names = (siteNames(designs[0]) ?? []).slice(0, MOST_NAMES);
+  $("names").replaceChildren(...names.map((value) => element("option", { value })));
+  $("about").hidden = false;
+}
+
+/** Take a file for what its content shows it to be. @param {File} file */
+async function takeFile(file) {
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  const start = new TextDecoder().decode(bytes.slice(0, 100));
+  const kind = /^\s*\{/.test(start) ? "plan" : /\.toml$/i.test(file.name) ? "policy" : "cases";
+  complain(`${kind}-refusal`, null);
+  try {
+    if (kind === "plan") await takePlan(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes));
+    if (kind === "policy") state.policy = readPolicy(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+    if (kind === "cases") state.table = new Table(decode(bytes), /\.tsv$/i.test(file.name));
+    $(`${kind}-name`).textContent = `Read ${file.name}.`;
+  } catch (error) {
+    complain(`${kind}-refusal`, error);
+    if (kind === "policy") state.policy = { private_only: true }; // until a policy can be read, nothing leaves
+    if (kind === "cases") state.table = null;
+  }
+  showColumns();
+}
+
+// -- the cases ---------------------------------------------------------------------------------------------
+
+/** Return whether the page computes the scores, from truth and predictions. @param {any} plan */
+const isScored = (plan) => plan.score !== undefined && $("given").value === "cases";
+
+/** Offer the columns of the table for what the plan needs. */
+function showColumns() {
+  const { plan, table } = state;
+  $("columns").hidden = !plan || !table;
+  $("given-field").hidden = !plan?.score;
+  if (plan && table) $("chosen").replaceChildren(...makeFields(plan, table.names));
+  takeCases();
+}
+
+/** @param {any} plan @param {string[]} names */
+function makeFields(plan, names) {
+  const { hasLabels, byClass } = grouping(plan);
+  const columns = isScored(plan) ? SCORES[plan.score.name].columns : [];
+  const needed = isScored(plan) ? ["Truth", ...(columns ?? [])] : ["Scores"];
+  if (hasLabels && !(byClass && isScored(plan))) needed.push(byClass ? "True class" : "Group");
+  const fields = needed.map((label, place) => {
+    const options = names.map((name, i) => element("option", i === place ? { selected: "" } : {}, name));
+    const select = element("select", { id: `column-${place}` }, ...options);
+    return element("p", { class: "field" }, element("label", { for: select.id }, label), select);
+  });
+  if (columns) return fields;
+  const boxes = names.map((name, i) => {
+    const isClass = i > 0 && (plan.classes ?? [""]).some((/** @type {string} */ ending) => name.endsWith(ending));
+    const box = element("input", { type: "checkbox", value: name, ...(isClass && { checked: "" }) });
+    return element("label", {}, box, ` ${name}`);
+  });
+  return [...fields, element("fieldset", {}, element("legend", {}, "Probabilities of the classes"), ...boxes)];
+}
+
+/** Read the chosen columns, and show what was understood. */
+function takeCases() {
+  const { plan, table } = state;
+  [state.cases, $("understood").hidden] = [null, true];
+  complain("answer-refusal", null);
+  try {
+    if (plan && table) state.cases = readCases(plan, table);
+    if (state.cases) drawHistogram(state.cases.scores);
+  } catch (error) {
+    complain("answer-refusal", error);
+    return undefined;
+  }
+  return answer();
+}
+
+/** Return scores and labels from the chosen columns. @param {any} plan @param {Table} table */
+function readCases(plan, table) {
+  const chosen = [...$("chosen").querySelectorAll("select")].map((select) => select.value);
+  const boxes = [...$("chosen").querySelectorAll("input:checked")].map((input) => input.value);
+  expect(new Set([...chosen, ...boxes]).size === chosen.length + boxes.length, "a column is chosen twice");
+  const { hasLabels, byClass } = grouping(plan);
+  const label = hasLabels ? (byClass && isScored(plan) ? chosen[0] : chosen.pop()) : null;
+  const [decimal, names] = [$("decimal").value, [...chosen.slice(1), ...boxes]];
+  const scores = isScored(plan)
+    ? SCORES[plan.score.name].compute(table, chosen[0], names, decimal, plan.classes)
+    : table.numbers(chosen, decimal)[0];
+  return { scores, labels: label === null ? null : table.labels(label), isScored: isScored(plan) };
+}
+
+// -- what leaves -------------------------------------------------------------------------------------------
+
+/** Prepare the report, and show all of it. */
+async function answer() {
+  const [{ plan, policy, cases }, site] = [state, $("site").value];
+  const turn = (state.turn += 1);
+  [$("leaves").hidden, $("saved").textContent, state.text] = [true, "", ""];
+  $("asks").textContent = plan ? preview(plan, site) : "";
+  if (!plan || !cases || !site) return;
+  try {
+    const { sentence, meanings, text } = await prepare(plan, policy, site, cases.scores, cases.labels, cases.isScored);
+    if (turn !== state.turn) return; // something has changed meanwhile
+    complain("answer-refusal", null);
+    const row = ([value, meaning]) =>
+      element("tr", {}, element("td", { class: "number" }, String(value).replace(/"/g, "")), element("td", {}, meaning));
+    $("numbers").replaceChildren(...meanings.map(row));
+    [$("sentence").textContent, $("file").textContent, $("save").textContent] = [sentence, text, `Save ${fileName()}`];
+    [$("leaves").hidden, state.text] = [false, text];
+  } catch (error) {
+    if (turn === state.turn) complain("answer-refusal", error);
+  }
+}
+
+/** @param {Float64Array} scores */
+function drawHistogram(scores) {
+  const finite = scores.filter(Number.isFinite);
+  const [low, high] = finite.reduce(([a, b], score) => [Math.min(a, score), Math.max(b, score)], [Infinity, -Infinity]);
+  const sizes = new Array(BARS).fill(0);
+  for (const score of finite) sizes[Math.min(BARS - 1, Math.floor(((score - low) / (high - low || 1)) * BARS))] += 1;
+  const most = Math.max(1, ...sizes);
+  $("bars").setAttribute("d", sizes.map((size, i) => `M${i + 0.05},0h0.9v${(HEIGHT * size) / most}h-0.9z`).join(""));
+  const range = finite.length ? `Scores from ${near(low)} to ${near(high)}.` : "No score is finite.";
+  $("rows").textContent = `${count(scores.length, "row")} read, none refused. ${range}`;
+  $("understood").hidden = false;
+}
+
+const fileName = () => `${$("site").value.replace(/[\\/:*?"<>|]/g, "_")}.json`;
+
+/** Save the file as it was shown. */
+function save() {
+  checkCurrent(state.plan);
+  const url = URL.createObjectURL(new Blob([state.text], { type: "application/json" }));
+  /** @type {any} */ (element("a", { href: url, download: fileName() })).click();
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+  $("saved").textContent = `Saved ${fileName()}: send it to whoever sent you the plan.`;
+}
+
+/** Take what was pasted, however long it is, without putting it into the field. @param {ClipboardEvent} event */
+function paste(event) {
+  event.preventDefault();
+  takeFile(new File([event.clipboardData?.getData("text/plain") ?? ""], "pasted cells"));
+}
+
+for (const kind of ["plan", "policy", "cases"])
+  $(`${kind}-file`).addEventListener("change", (event) => takeFile(event.target.files[0]));
+$("paste").addEventListener("paste", paste);
+$("given").addEventListener("change", showColumns);
+for (const id of ["chosen", "decimal"]) $(id).addEventListener("input", takeCases);
+$("site").addEventListener("input", answer);
+$("paste").addEventListener("input", () => takeFile(new File([$("paste").value], "typed cells")));
+$("save").addEventListener("click", save);
+document.addEventListener("dragover", (event) => event.preventDefault());
+document.addEventListener("drop", (event) => {
+  event.preventDefault();
+  for (const file of event.dataTransfer?.files ?? []) takeFile(file);
+});
