@@ -42,10 +42,8 @@ export function readJson(text) {
     if (value === null || typeof value !== "object") return value;
     if (Array.isArray(value)) return value.map(revive);
     const names = Object.keys(value);
-    expect(
-      names.every((name) => name.startsWith("s")),
-      "a field has a number for a name",
-    );
+    const areStrings = names.every((name) => name.startsWith("s"));
+    expect(areStrings, "a field has a number for a name");
     fields -= names.length;
     return Object.assign(Object.create(null), Object.fromEntries(names.map((name) => [name.slice(1), revive(value[name])])));
   };
@@ -86,11 +84,10 @@ export function writeJson(value, form, indent = "\n") {
   return open + inner + items.join(`,${inner}`) + indent + close;
 }
 
-/** Return SHA-256 as hexadecimal digits. @param {string | Uint8Array<ArrayBuffer>} content Text is taken in UTF-8. */
-export async function sha256(content) {
+/** Return SHA-256 of a text in UTF-8, as hexadecimal digits. @param {string} text */
+export async function sha256(text) {
   expect(globalThis.crypto?.subtle, "this browser computes digests for files and https alone: open the page as a file");
-  const bytes = typeof content === "string" ? new TextEncoder().encode(content) : content;
-  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
   return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 

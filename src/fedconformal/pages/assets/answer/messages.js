@@ -56,16 +56,18 @@ export const SCORES = {
   },
 };
 
+/** Tell what a score of an unknown kind does. @param {number} value */
+export const tellScore = (value) => `one of your cases has the score ${value}`;
+
 /** Return columns in the order of the plan's classes, after which they are named, perhaps with a common beginning.
  * @param {string[]} names @param {string[]} [classes] */
 export function inClassOrder(names, classes) {
   expect(names.length > 1, "choose a column of probabilities for each class");
   if (!classes || (names.length === classes.length && names.every((name, i) => name === `column_${i + 1}`))) return names;
-  const size = (/** @type {string[]} */ all) => all.reduce((sum, name) => sum + [...name].length, 0);
-  const shared = Math.max(0, Math.floor((size(names) - size(classes)) / classes.length));
-  const begins = new Set(names.map((name) => [...name].slice(0, shared).join("")));
+  const shared = Math.max(0, Math.floor(([...names.join("")].length - [...classes.join("")].length) / classes.length));
   const known = names.map((name) => [...name].slice(shared).join(""));
-  const isNamed = names.length === classes.length && classes.every((name) => known.includes(name)) && begins.size === 1;
+  const isAlike = names.every((name, i) => name === [...names[0]].slice(0, shared).join("") + known[i]);
+  const isNamed = isAlike && names.length === classes.length && classes.every((name) => known.includes(name));
   expect(isNamed, `columns of probabilities must be named after the classes, ${quoted(classes)}, got ${quoted(names)}`);
   return classes.map((name) => names[known.indexOf(name)]);
 }

@@ -47,8 +47,8 @@ async function takePlan(text) {
 /** Take a file for what its content shows it to be. @param {File} file */
 async function takeFile(file) {
   const bytes = new Uint8Array(await file.arrayBuffer());
-  const start = new TextDecoder().decode(bytes.slice(0, 100));
-  const kind = /^\s*\{/.test(start) ? "plan" : /\.toml$/i.test(file.name) ? "policy" : "cases";
+  const isDocument = /^\s*\{/.test(new TextDecoder().decode(bytes.slice(0, 100)));
+  const kind = isDocument ? "plan" : /\.toml$/i.test(file.name) ? "policy" : "cases";
   complain(`${kind}-refusal`, null);
   try {
     if (kind === "plan") await takePlan(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes));
@@ -91,8 +91,7 @@ function makeFields(plan, names) {
   if (columns) return fields;
   const boxes = names.map((name, i) => {
     const isClass = i > 0 && (plan.classes ?? [""]).some((/** @type {string} */ ending) => name.endsWith(ending));
-    const box = element("input", { type: "checkbox", value: name, ...(isClass && { checked: "" }) });
-    return element("label", {}, box, ` ${name}`);
+    return element("label", {}, element("input", { type: "checkbox", value: name, ...(isClass && { checked: "" }) }), ` ${name}`);
   });
   return [...fields, element("fieldset", {}, element("legend", {}, "Probabilities of the classes"), ...boxes)];
 }
@@ -101,15 +100,13 @@ function makeFields(plan, names) {
 function takeCases() {
   const { plan, table } = state;
   [state.cases, $("understood").hidden] = [null, true];
-  complain("answer-refusal", null);
+  if (table) complain("cases-refusal", null);
   try {
-    if (plan && table) state.cases = readCases(plan, table);
-    if (state.cases) drawHistogram(state.cases.scores);
+    if (plan && table) drawHistogram((state.cases = readCases(plan, table)).scores);
   } catch (error) {
-    complain("answer-refusal", error);
-    return undefined;
+    complain("cases-refusal", error);
   }
-  return answer();
+  answer();
 }
 
 /** Return scores and labels from the chosen columns. @param {any} plan @param {Table} table */
@@ -120,25 +117,23 @@ function readCases(plan, table) {
   const { hasLabels, byClass } = grouping(plan);
   const label = hasLabels ? (byClass && isScored(plan) ? chosen[0] : chosen.pop()) : null;
   const [decimal, names] = [$("decimal").value, [...chosen.slice(1), ...boxes]];
-  const scores = isScored(plan)
-    ? SCORES[plan.score.name].compute(table, chosen[0], names, decimal, plan.classes)
-    : table.numbers(chosen, decimal)[0];
-  return { scores, labels: label === null ? null : table.labels(label), isScored: isScored(plan) };
+  const { compute } = isScored(plan) ? SCORES[plan.score.name] : { compute: () => table.numbers(chosen, decimal)[0] };
+  const scores = compute(table, chosen[0], names, decimal, plan.classes);
+  return { scores, labels: label === null ? null : table.labels(label) };
 }
 
 // -- what leaves -------------------------------------------------------------------------------------------
 
 /** Prepare the report, and show all of it. */
 async function answer() {
-  const [{ plan, policy, cases }, site] = [state, $("site").value];
-  const turn = (state.turn += 1);
+  const [{ plan, policy, cases }, site, turn] = [state, $("site").value, (state.turn += 1)];
   [$("leaves").hidden, $("saved").textContent, state.text] = [true, "", ""];
+  complain("answer-refusal", null);
   $("asks").textContent = plan ? preview(plan, site) : "";
   if (!plan || !cases || !site) return;
   try {
-    const { sentence, meanings, text } = await prepare(plan, policy, site, cases.scores, cases.labels, cases.isScored);
+    const { sentence, meanings, text } = await prepare(plan, policy, site, cases.scores, cases.labels, isScored(plan));
     if (turn !== state.turn) return; // something has changed meanwhile
-    complain("answer-refusal", null);
     const row = ([value, meaning]) =>
       element("tr", {}, element("td", { class: "number" }, String(value).replace(/"/g, "")), element("td", {}, meaning));
     $("numbers").replaceChildren(...meanings.map(row));
@@ -155,7 +150,7 @@ function drawHistogram(scores) {
   const [low, high] = finite.reduce(([a, b], score) => [Math.min(a, score), Math.max(b, score)], [Infinity, -Infinity]);
   const sizes = new Array(BARS).fill(0);
   for (const score of finite) sizes[Math.min(BARS - 1, Math.floor(((score - low) / (high - low || 1)) * BARS))] += 1;
-  const most = Math.max(1, ...sizes);
+  const most = Math.max(...sizes) || 1;
   $("bars").setAttribute("d", sizes.map((size, i) => `M${i + 0.05},0h0.9v${(HEIGHT * size) / most}h-0.9z`).join(""));
   const range = finite.length ? `Scores from ${near(low)} to ${near(high)}.` : "No score is finite.";
   $("rows").textContent = `${count(scores.length, "row")} read, none refused. ${range}`;
@@ -164,31 +159,31 @@ function drawHistogram(scores) {
 
 const fileName = () => `${$("site").value.replace(/[\\/:*?"<>|]/g, "_")}.json`;
 
-/** Save the file as it was shown. */
+/** Save the file as it was shown, unless the plan has expired meanwhile. */
 function save() {
-  checkCurrent(state.plan);
-  const url = URL.createObjectURL(new Blob([state.text], { type: "application/json" }));
-  /** @type {any} */ (element("a", { href: url, download: fileName() })).click();
-  setTimeout(() => URL.revokeObjectURL(url), 60_000);
-  $("saved").textContent = `Saved ${fileName()}: send it to whoever sent you the plan.`;
+  try {
+    checkCurrent(state.plan);
+    const href = URL.createObjectURL(new Blob([state.text], { type: "application/json" }));
+    element("a", { href, download: fileName() }).click();
+    $("saved").textContent = `Saved ${fileName()}: send it to whoever sent you the plan.`;
+  } catch (error) {
+    complain("answer-refusal", error);
+  }
 }
 
-/** Take what was pasted, however long it is, without putting it into the field. @param {ClipboardEvent} event */
-function paste(event) {
-  event.preventDefault();
-  takeFile(new File([event.clipboardData?.getData("text/plain") ?? ""], "pasted cells"));
-}
-
-for (const kind of ["plan", "policy", "cases"])
-  $(`${kind}-file`).addEventListener("change", (event) => takeFile(event.target.files[0]));
-$("paste").addEventListener("paste", paste);
+const takeFiles = (/** @type {FileList} */ files) => [...(files ?? [])].forEach(takeFile);
+for (const id of ["plan-file", "policy-file", "cases-file"]) $(id).addEventListener("change", () => takeFiles($(id).files));
+$("paste").addEventListener("paste", (event) => {
+  event.preventDefault(); // cells do not go into the field, as there may be millions
+  takeFile(new File([event.clipboardData.getData("text/plain")], "pasted cells"));
+});
+$("paste").addEventListener("input", () => takeFile(new File([$("paste").value], "typed cells")));
 $("given").addEventListener("change", showColumns);
 for (const id of ["chosen", "decimal"]) $(id).addEventListener("input", takeCases);
 $("site").addEventListener("input", answer);
-$("paste").addEventListener("input", () => takeFile(new File([$("paste").value], "typed cells")));
 $("save").addEventListener("click", save);
 document.addEventListener("dragover", (event) => event.preventDefault());
-document.addEventListener("drop", (event) => {
+document.addEventListener("drop", (/** @type {any} */ event) => {
   event.preventDefault();
-  for (const file of event.dataTransfer?.files ?? []) takeFile(file);
+  takeFiles(event.dataTransfer.files);
 });

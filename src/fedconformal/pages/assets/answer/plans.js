@@ -34,12 +34,10 @@ function checkSchema(value, rule, schema, place) {
   expect(isFit && size >= low && size <= high, `${refusal} is not what it should be`);
   if (rule.type === "array") value.forEach((each, i) => checkSchema(each, rule.items, schema, `${place}.${i}`));
   for (const name of rule.type === "object" ? Object.keys({ ...rule.properties, ...value }) : []) {
-    const isMissing = !(name in value) && rule.required?.includes(name);
-    expect(!isMissing, `${refusal} has no ${name}`);
+    expect(name in value || !rule.required?.includes(name), `${refusal} has no ${name}`);
     expect(Object.hasOwn(rule.properties ?? {}, name), `${refusal} has the unknown field ${quoted([name])}`);
     if (name in value) checkSchema(value[name], rule.properties[name], schema, `${place}.${name}`);
   }
-  return undefined;
 }
 
 /** Read a plan, and refuse one that is not whole or cannot be answered here. @param {string} text @param {any} schema */
@@ -48,11 +46,10 @@ export async function readPlan(text, schema) {
   expect(isSmall, "this is too large for a plan");
   const plan = readJson(text);
   expect(plan?.format === "fedconformal/plan" && Array.isArray(plan.designs), "this is not a plan");
-  const asks = (/** @type {(message: any) => boolean} */ test) => plan.designs.some((design) => test(design?.message ?? {}));
-  expect(
-    !asks((message) => message.epsilon !== undefined),
-    `private plans need a ledger: use ${COMMAND} --ledger LEDGER --dataset DATASET`,
-  );
+  const messages = plan.designs.map((design) => design?.message ?? {});
+  const isPrivate = messages.some((message) => message.epsilon !== undefined);
+  expect(!isPrivate, `private plans need a ledger: use ${COMMAND} --ledger LEDGER --dataset DATASET`);
+  expect(!messages.some(({ kind }) => kind === "cases"), `the page draws no random cases: use ${COMMAND}`);
   expect(!("keys" in plan), `this plan asks for a signed report: use ${COMMAND} --sign-with NAME.key`);
   const isKnown = plan.score === undefined || Object.hasOwn(SCORES, plan.score?.name);
   expect(isKnown, `the page does not compute the score of this plan: use ${COMMAND} --target TRUTH --prediction COLUMNS`);
@@ -77,15 +74,21 @@ export function checkCurrent(plan) {
 /** Return the names of all sites of a design, where it names them. @param {any} design @returns {string[] | undefined} */
 export const siteNames = ({ sites, names }) => (sites?.[0]?.names ? sites.flatMap((kind) => kind.names ?? []) : names);
 
+const isDifferent = (/** @type {any[]} */ values) => new Set(values).size === values.length;
+
 /** Refuse a design whose ranks are not those of its sites and levels. @param {any} design */
-function checkDesign({ sites, message, levels }) {
+function checkDesign({ sites, names: own, message, levels }) {
   const isOwn = (ranks, i) => ranks.every((rank, j) => rank <= sites[i].n + 1 && (j === 0 || ranks[j - 1] < rank));
   const hasRanks = ({ ranks = [] }) => ranks.length === sites.length && ranks.every(isOwn);
   const hasRule = ({ rule, ranks }, i) => !ranks && rule?.share === levels[i].confidence_level && !rule.spacing === !rule.numbers;
   const isOpen = !sites && message.levels?.some((level) => level.rule?.eta !== undefined);
   expect(!isOpen, `the page does not compute the ranks of this plan: use ${COMMAND}`);
+  const [names, edges] = [siteNames({ sites, names: own }) ?? [], message.edges ?? []];
   const fitting = [
+    isDifferent(names) && isDifferent(levels.map((level) => level.confidence_level)),
     levels.every(({ confidence_level: level }) => ratio(level)[0] > 0 && ratio(level)[0] < ratio(level)[1]),
+    levels.every(({ votes }) => (votes === undefined) === !sites) &&
+      edges.every((edge, i) => !i || edges[i - 1].value < edge.value),
     !sites || sites.every((kind) => (kind.names?.length ?? kind.count) === kind.count && !kind.names === !sites[0].names),
     !message.levels || (message.levels.length === levels.length && message.levels.every(sites ? hasRanks : hasRule)),
   ];
@@ -97,7 +100,7 @@ export function grouping({ group_by: by, designs }) {
   const [bySite, byClass] = [Boolean(by?.includes("site")), Boolean(by?.includes("class"))];
   const hasLabels = designs[0].group !== undefined && String(by) !== "site";
   const siteOf = (design) => (bySite ? siteNames(design)?.[0] : undefined);
-  const labelOf = (design) => (bySite ? design.group.slice(`${siteOf(design)}: `.length) : design.group);
+  const labelOf = (design) => (bySite ? design.group?.slice(`${siteOf(design)}: `.length) : design.group);
   return { bySite, byClass, hasLabels, siteOf, labelOf };
 }
 
@@ -107,9 +110,9 @@ function checkGroups(plan) {
   const { bySite, byClass, hasLabels, siteOf, labelOf } = grouping(plan);
   const isNamed = (design) => design.group === siteOf(design) + (hasLabels ? `: ${labelOf(design)}` : "");
   const fitting = [
-    designs.every(({ group }) => (group === undefined ? designs.length === 1 && !by : true)),
-    new Set(designs.map(({ group }) => group)).size === designs.length,
-    new Set(designs.map(({ message }) => message.kind)).size === 1,
+    isDifferent(designs.map(({ group }) => group)) && new Set(designs.map(({ message }) => message.kind)).size === 1,
+    designs.every(({ group }) => group !== undefined) || (designs.length === 1 && !by),
+    !by || ["class", "site", "site,class", "site,label"].includes(String(by)),
     !bySite || designs.every((design) => siteNames(design)?.length === 1 && isNamed(design)),
     !byClass || designs.every((design) => classes?.includes(labelOf(design))),
   ];

@@ -2,7 +2,7 @@
 // The report of a site: what the plan asks of it, as far as its policy allows, with the meaning of every number.
 
 import { count, expect, isSiteName, quoted, sha256, writeJson } from "./documents.js";
-import { MESSAGES, SCORES } from "./messages.js";
+import { MESSAGES, SCORES, tellScore } from "./messages.js";
 import { COMMAND, checkCurrent, checkPolicy, grouping, siteNames } from "./plans.js";
 
 const [LONGEST, LONGEST_INDENTED, EXAMPLE] = [2 ** 20, 2 ** 16, 100];
@@ -14,9 +14,8 @@ export function findKind(design, n, site) {
   expect(!known || known.includes(site), `site must be one of the plan's, ${quoted(known ?? [])}, got '${site}'`);
   if (!design.sites) return null;
   const place = design.sites.findIndex((kind) => (known ? kind.names.includes(site) : kind.n === n));
-  const sizes = [...new Set(design.sites.map((kind) => kind.n))].sort((a, b) => a - b);
-  const listed = sizes.slice(0, 8).join(", ") + (sizes.length > 8 ? ", ..." : "");
-  expect(place >= 0, `the plan expects sites with ${listed} scores, got ${n}`);
+  const sizes = [...new Set(design.sites.map((kind) => kind.n))].sort((a, b) => a - b).map(String);
+  expect(place >= 0, `the plan expects sites with ${sizes.slice(0, 8).join(", ")}${sizes[8] ? ", ..." : ""} scores, got ${n}`);
   const expected = design.sites[place].n;
   expect(expected === n, `the plan expects ${count(expected, "score")} from site '${site}', got ${n.toLocaleString("en-US")}`);
   return place;
@@ -56,11 +55,9 @@ function splitByGroup(plan, site, scores, labels) {
  * @param {string[] | null} labels Of the cases, where the plan has groups. @param {boolean} isScored By the page. */
 export async function prepare(plan, policy, site, scores, labels, isScored) {
   checkPolicy(policy, checkCurrent(plan));
-  const rule = "must be visible, of 1 to 200 characters in one line, composed (NFC), without spaces around it";
-  expect(isSiteName(site), `a site's name ${rule}`);
+  expect(isSiteName(site), "a site's name must be visible, of 1 to 200 characters in one line, without spaces around it");
   expect(!scores.includes(-Infinity), `scores must not be -Infinity; case ${scores.indexOf(-Infinity) + 1} is`);
-  const isGrouped = plan.designs[0].group !== undefined;
-  const fewest = policy.min_group ?? 5;
+  const [isGrouped, fewest] = [plan.designs[0].group !== undefined, policy.min_group ?? 5];
   const held = splitByGroup(plan, site, scores, labels);
   const enough = held.filter(({ values }) => !isGrouped || values.length >= fewest);
   expect(enough.length, `nothing is sent: this site has fewer than ${fewest} cases of every group`);
@@ -80,18 +77,13 @@ export async function prepare(plan, policy, site, scores, labels, isScored) {
   const most = policy.max_numbers ?? Math.min(100, Math.max(10, Math.floor(n / 20)));
   const allowed = `and the site's policy allows ${most}: max_numbers = ${exact} would allow it`;
   expect(exact <= most, `${exact.toLocaleString("en-US")} of your ${count(n, "score")} would leave, ${allowed}`);
-
-  const tells = (/** @type {number} */ value) =>
-    value === Infinity
-      ? "the score of one of your cases is infinite"
-      : (SCORES[plan.score?.name]?.tells(value, plan.terms?.facts?.unit ?? "") ?? `one of your cases has the score ${value}`);
+  const tells = SCORES[plan.score?.name]?.tells ?? tellScore;
   const [parts, meanings] = [/** @type {any[]} */ ([]), /** @type {any[]} */ ([])];
   for (const { design, values, message, place } of sent) {
     const payload = message.answer(design, Float64Array.from(values).sort(), place, policy.round_down_to ?? 0);
     parts.push({ ...(isGrouped && { group: design.group }), n: values.length, payload });
-    const numbers = message.explain(design, payload, values.length, tells);
-    const where = isGrouped ? ` in group ${quoted([design.group])}` : "";
-    meanings.push([values.length, `How many cases you have${where}.`], ...numbers);
+    meanings.push([values.length, `How many cases you have${isGrouped ? ` in group ${quoted([design.group])}` : ""}.`]);
+    meanings.push(...message.explain(design, payload, values.length, (value) => tells(value, plan.terms?.facts?.unit ?? "")));
   }
   const score = isScored && { score: { name: plan.score.name } };
   const report = { format: "fedconformal/report", version: 1, plan: plan.digest, site, parts, ...score };
@@ -113,10 +105,8 @@ function describe(sent, held, leftOut, policy) {
     return design.group === undefined ? what : `${quoted([design.group])}: ${what}`;
   });
   const listed = groups.slice(0, 5).join("; ") + (groups.length > 5 ? "; ..." : "");
-  const isGrouped = sent[0].design.group !== undefined;
-  const asked = isGrouped
-    ? `the sizes of ${count(sent.length, "group")}, and for ${listed}.`
-    : `${listed}, and for their number.`;
+  const sizes = `the sizes of ${count(sent.length, "group")}, and for ${listed}`;
+  const asked = sent[0].design.group === undefined ? `${listed}, and for their number` : sizes;
   const notes = held.length ? ` Nothing is sent for ${quoted(held)}: you have too few of these cases.` : "";
-  return `This plan asks for ${asked}${notes}${leftOut ? ` ${count(leftOut, "case")} left out: the plan has no such label.` : ""}`;
+  return `This plan asks for ${asked}.${notes}${leftOut ? ` ${count(leftOut, "case")} left out: the plan has no such label.` : ""}`;
 }

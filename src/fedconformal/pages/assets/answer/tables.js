@@ -14,15 +14,14 @@ const [FIRST, SHOWN] = [2, 5]; // line of the first case, and refused lines that
 export function decode(bytes) {
   const starts = (/** @type {number[]} */ ...mark) => mark.every((byte, i) => bytes[i] === byte);
   expect(!starts(0x50, 0x4b, 3, 4), "this is a workbook: copy its columns and paste them here, or save it as CSV");
-  const wide = starts(0xff, 0xfe) ? ["utf-16le"] : starts(0xfe, 0xff) ? ["utf-16be"] : null;
-  for (const encoding of wide ?? ["utf-8", "windows-1252"]) {
-    try {
-      return new TextDecoder(encoding, { fatal: true }).decode(bytes);
-    } catch {
-      continue;
-    }
+  const read = (/** @type {string} */ encoding) => new TextDecoder(encoding, { fatal: true }).decode(bytes);
+  if (starts(0xff, 0xfe)) return read("utf-16le");
+  if (starts(0xfe, 0xff)) return read("utf-16be");
+  try {
+    return read("utf-8");
+  } catch {
+    return read("windows-1252");
   }
-  throw new Refusal("the file is not text in UTF-8, Latin-1 or UTF-16: save it as CSV (UTF-8)");
 }
 
 /** Return the number in a cell, NaN if there is none. @param {string} cell @param {string} decimal */
@@ -60,7 +59,7 @@ export class Table {
   split(line, number) {
     if (!line.includes('"')) return line.split(this.separator);
     const cells = [];
-    for (this.grammar.lastIndex = 0; ;) {
+    for (this.grammar.lastIndex = 0; ; ) {
       const match = this.grammar.exec(line);
       expect(match, `a quotation mark is not closed or not doubled in line ${number}`);
       cells.push(match[1].startsWith('"') ? match[1].slice(1, -1).replace(/""/g, '"') : match[1]);
@@ -88,8 +87,8 @@ export class Table {
     for (let row = 0; row < values.length; row += 1) if (Number.isNaN(values[row])) wrong.push(row);
     const places = wrong.slice(0, SHOWN).map((row) => `line ${FIRST + row} (${cell(row) ? quoted([cell(row)]) : "empty"})`);
     const rows = `${wrong.length.toLocaleString("en-US")} of ${count(values.length, "row")}`;
-    const more = wrong.length > SHOWN ? ", ..." : "";
-    expect(!wrong.length, `${quoted(columns)} must hold ${rule}; refused: ${rows}, ${places.join(", ")}${more}`);
+    if (wrong.length > SHOWN) places.push("...");
+    expect(!wrong.length, `${quoted(columns)} must hold ${rule}; refused: ${rows}, ${places.join(", ")}`);
   }
 
   /** Return columns as numbers. @param {string[]} names @param {string} decimal "." or ",", or "" to detect it. */
