@@ -3,6 +3,8 @@ import sys
 
 import pytest
 
+import fedconformal as fc
+
 
 def python(code):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -18,6 +20,27 @@ def test_the_core_imports_nothing_heavy():
     assert packages.isdisjoint({"sklearn", "matplotlib", "flwr", "nvflare", "opendp", "pandas", "polars"})
     assert packages.isdisjoint({"typer", "rich", "cryptography", "starlette", "uvicorn", "anyio", "jinja2"})
     assert loaded.isdisjoint({"scipy.stats", "scipy.optimize", "scipy.linalg"})
+
+
+ANSWER = """
+import logging, sys
+from fedconformal import rounds
+who = lambda plan: rounds.Site("A")
+text = rounds.{question}.answer({packed!r}, lambda plan: range(40), who, log=logging.getLogger("A"))
+assert isinstance(text, str), text
+print(*sys.modules)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("question", ["CALIBRATE", "CHECK"])
+def test_a_site_s_answer_imports_nothing_heavy(question):
+    """Flower starts a process for every message."""
+    plan = fc.plan(n_sites=3, n_points=40)
+    calibration = fc.calibrate(plan, [fc.report(plan, range(40), site=site) for site in "ABC"])
+    asked = {"CALIBRATE": fc.rounds.pack_plan(plan), "CHECK": fc.rounds.pack_calibration(calibration)}
+    loaded = set(python(ANSWER.format(question=question, packed=asked[question])))
+    assert loaded.isdisjoint({"scipy.stats", "scipy.optimize", "scipy.linalg", "scipy.fft"})
 
 
 def test_nothing_is_loaded_before_it_is_asked_for():

@@ -1,7 +1,9 @@
 """The server's side of a round: whose answer is whose, and who is missing."""
 
 import logging
+import math
 import sys
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
@@ -48,6 +50,81 @@ def test_foreign_codes_are_named_after_the_engine(caplog):
     assert f"A sent no report: {Failure.BUDGET.meaning}" in caplog.text
     assert "B sent no report: Test's error code 5" in caplog.text
     assert "C sent no report: Test's error code BAD" in caplog.text
+
+
+def test_codes_of_an_engine_have_a_meaning(caplog):
+    codes = {5: "its time to live is over"}
+    found = ReportCollection(PLAN, {"x": "A", "y": ""}, engine="Test", log=LOG, codes=codes)
+    found.fail("x", 5)
+    found.fail("y", 6)
+    assert caplog.messages[-2:] == [
+        "A sent no report: its time to live is over",
+        "node y sent no report: Test's error code 6",
+    ]
+
+
+def test_the_log_tells_a_round_in_a_few_lines(caplog, monkeypatch):
+    clock = iter([100.0, 101.0, 103.0, 104.0])
+    monkeypatch.setattr("fedconformal.rounds._collection.time.monotonic", lambda: next(clock))
+    caplog.set_level("INFO", LOG.name)
+    found = collection(x="A", y="B", z="C")
+    for node, name in (("x", "A"), ("y", "B")):
+        found.receive(node, REPORTS[name].to_json(indent=None))
+    made = finish(found)
+    mean = math.floor(1000 * made.law.mean()) / 10
+    assert caplog.messages == [
+        "asking 3 sites for a report: A, B, C",
+        "C did not answer within 5 s",
+        "calibrated on the reports of 2 of 3 sites in 4.0 s",
+        f"level 0.8: threshold {made.threshold!r}, coverage at least {mean} % on average, "
+        "if the assumptions of 'population' hold",
+    ]
+
+
+def test_a_long_round_tells_its_progress_every_ten_seconds(caplog, monkeypatch):
+    seconds = [0.0]
+    monkeypatch.setattr("fedconformal.rounds._collection.time.monotonic", lambda: seconds[0])
+    caplog.set_level("INFO", LOG.name)
+    found = ReportCollection(PLAN, dict.fromkeys(range(60), ""), engine="Test", log=LOG)
+    for node in range(60):
+        seconds[0] += 0.5
+        found.receive(node, "nonsense")
+    lines = [line for line in caplog.messages if "replied" in line]
+    assert lines == ["20 of 60 sites replied within 10 s", "40 of 60 sites replied within 20 s"]
+
+
+def test_the_log_does_not_grow_with_the_number_of_sites(caplog):
+    caplog.set_level("INFO", LOG.name)
+    plan = fc.plan(groups={f"g{i:02}": None for i in range(30)}, confidence_level=[0.4, 0.5])
+    labels = [f"g{i:02}" for i in range(30)] * 5
+    report = fc.report(plan, range(150), groups=labels, site="A", policy=fc.SitePolicy.unlimited())
+    found = ReportCollection(plan, dict.fromkeys(range(100), ""), engine="Test", log=LOG)
+    for node in range(30):
+        found.fail(node, 100)
+        found.receive(30 + node, "nonsense")
+    found.receive(60, report.to_json(indent=None))
+    finish(found)
+    assert caplog.messages[0] == "asking 100 sites for a report: node 0, node 1, node 2, node 3, node 4, ..."
+    for words in ("20 more sent no report", "29 more did not answer", "20 more refused"):
+        assert words in caplog.messages
+    assert caplog.messages[-1] == "... the others are in the calibration"
+    assert len(caplog.messages) == 1 + 3 * 11 + 1 + 11
+
+
+def test_levels_without_a_decimal_are_told_too(caplog):
+    caplog.set_level("INFO", LOG.name)
+    found = ReportCollection(fc.plan(confidence_level=Fraction(1, 3)), {1: ""}, engine="Test", log=LOG)
+    found.receive(1, fc.report(found.plan, range(40), site="A").to_json(indent=None))
+    assert finish(found).threshold == 13.0
+    assert caplog.messages[-1].startswith("level 0.333333: threshold 13.0, coverage at least 34.1 %")
+
+
+def test_infinite_thresholds_are_said_to_be(caplog):
+    caplog.set_level("INFO", LOG.name)
+    found = ReportCollection(fc.plan(), {1: ""}, engine="Test", log=LOG)
+    found.receive(1, fc.report(found.plan, range(3), site="A").to_json(indent=None))
+    finish(found)
+    assert caplog.messages[-1] == "level 0.9: threshold infinite: every set contains everything"
 
 
 def test_a_question_is_answered_once():

@@ -1,11 +1,14 @@
 """Answers kept as they arrive: a coordinator that dies goes on from there, and asks nobody twice."""
 
 import logging
+import re
 
+import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.rounds import Failure, Folder, ReportCollection
+from fedconformal.protocol import model_digest
+from fedconformal.rounds import Failure, Folder, ReportCollection, new_folder
 
 LOG = logging.getLogger("fedconformal.test")
 PLAN = fc.plan(n_points={"A": 20, "B": 20, "C": 20}, confidence_level=0.8)
@@ -144,3 +147,59 @@ def test_refused_reports_stop_the_calibration_and_nobody_is_asked_again(tmp_path
     again = begin(tmp_path)
     assert again.to_ask == ()
     assert finish(again).n_answers == 1
+
+
+MODEL = {"layer/0.weight": np.arange(6.0).reshape(2, 3), "": np.float32(0.5), "é.npy": np.array([True])}
+
+
+class TestModels:
+    """The model is kept beside the answers: retraining hardly ever gives the same one."""
+
+    def test_a_model_comes_back_with_names_types_and_order(self, tmp_path):
+        Folder(tmp_path, PLAN, model="sha256:1", parameters=MODEL)
+        kept = Folder.read_model(tmp_path)
+        assert list(kept) == list(MODEL)
+        assert model_digest(kept) == model_digest({name: np.asarray(array) for name, array in MODEL.items()})
+
+    def test_a_round_is_resumed_without_the_model(self, tmp_path):
+        Folder(tmp_path, PLAN, model="sha256:1", parameters=MODEL).keep("1", "A", REPORTS["A"])
+        again = Folder(tmp_path, PLAN)
+        assert again.model == "sha256:1"
+        assert ReportCollection(PLAN, NAMED, engine="Test", log=LOG, folder=again).to_ask == (2, 3)
+        with pytest.raises(ValueError, match=r"under another one \(sha256:1, not sha256:2\)"):
+            Folder(tmp_path, PLAN, model="sha256:2", parameters=MODEL)
+
+    def test_a_folder_that_died_before_it_was_ready_keeps_the_next_model(self, tmp_path):
+        Folder(tmp_path, PLAN, model="sha256:1", parameters=MODEL)
+        (tmp_path / "model.txt").unlink()
+        Folder(tmp_path, PLAN, model="sha256:2", parameters={"w": np.ones(2)})
+        assert list(Folder.read_model(tmp_path)) == ["w"]
+        (tmp_path / "model.txt").unlink()
+        assert Folder(tmp_path, PLAN).model is None
+        assert Folder.read_model(tmp_path) is None
+
+    def test_what_is_no_model_is_refused_and_nothing_is_unpickled(self, tmp_path):
+        assert Folder.read_model(tmp_path / "nowhere") is None
+        with pytest.raises(ValueError, match="parameter 'w' of the model must be an array of numbers"):
+            Folder(tmp_path / "round", PLAN, model="sha256:1", parameters={"w": np.array([object()])})
+        for content in (b"", b"PK", b"PK\x03\x04" + bytes(50)):
+            (tmp_path / "model.npz").write_bytes(content)
+            with pytest.raises(ValueError, match=r"model\.npz: not a model that was kept"):
+                Folder.read_model(tmp_path)
+        np.savez(tmp_path / "model.npz", names=np.array([object()]))
+        with pytest.raises(ValueError, match="not a model that was kept"):
+            Folder.read_model(tmp_path)
+
+
+def test_every_round_has_a_new_folder(tmp_path):
+    first, second, third = (new_folder(tmp_path / "base", PLAN) for _ in range(3))
+    digits = PLAN.digest[7:15]
+    assert re.fullmatch(rf"20\d\d-\d\d-\d\d-{digits}", first.name)
+    assert [second.name, third.name] == [f"{first.name}-2", f"{first.name}-3"]
+    assert first.is_absolute()
+    send(begin(first))
+    assert begin(second).to_ask == (1, 2, 3)
+    assert begin(first).to_ask == ()
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="reports must be a folder"):
+        new_folder(tmp_path / "file", PLAN)

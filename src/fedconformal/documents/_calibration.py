@@ -452,7 +452,7 @@ class CheckQuestion(AuthoredDocument):
     """
 
     kind: ClassVar[str] = "check question"
-    limit: ClassVar[SizeLimit] = SizeLimit(64 * 2**10, 20_000, ("classes",), 2**20)
+    limit: ClassVar[SizeLimit] = SizeLimit(64 * 2**10, 20_000, ("classes",), 4 * 2**20)
 
     format: Literal["fedconformal/check-question"] = "fedconformal/check-question"
     version: Literal[1] = 1

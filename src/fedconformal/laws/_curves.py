@@ -22,7 +22,7 @@ from itertools import accumulate, product
 from typing import NamedTuple
 
 import numpy as np
-from scipy import fft, special
+from scipy import special
 
 from fedconformal._util import Bools, Floats, Ints, rank_of
 
@@ -180,6 +180,8 @@ def _convolve(noise: CurveNoise) -> Floats:
     The functions are real and positive, so that no digits cancel: the error is below 1e-12, and that of
     wrapping around at most 1e-16.
     """
+    from scipy import fft
+
     reach, half = noise.reach, noise.cells // 2
     if noise.work > MOST_WORK:
         raise ValueError(

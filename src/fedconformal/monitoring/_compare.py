@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special, stats
+from scipy import special
 
 from fedconformal import _util, messages
 from fedconformal._text import count, quoted
@@ -84,6 +84,8 @@ class ReferenceScores:
         return positions, np.array(holm(chances.tolist()))
 
     def _single(self, values: Floats, n: Ints, l: Ints) -> tuple[Floats, Floats]:
+        from scipy import stats  # which takes long to import, and no site needs
+
         below, at_most = (np.searchsorted(self._ordered, values, side=side) for side in ("left", "right"))
         total = self._ordered.size + n
         low = stats.hypergeom.sf(l - 1, total, n, at_most + l)

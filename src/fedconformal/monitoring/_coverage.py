@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, special
+from scipy import special
 
 from fedconformal._text import quoted
 from fedconformal._util import Bools, Floats, Ints, fraction
@@ -236,6 +236,8 @@ def _smallest_miss(n: int, y: int, tail: float, noise: CountNoise) -> float:
     """Return the smallest miss for which P(Y <= y) > tail; at most 3e-12 less, never more."""
     if count_cdf(n, y, 0.0, noise) > tail:
         return 0.0
+    from scipy import optimize  # which takes long to import, and no site needs
+
     root = optimize.brentq(lambda miss: count_cdf(n, y, miss, noise) - tail, 0.0, 1.0, xtol=1e-12)
     return max(0.0, float(root) - 2e-12)
 

@@ -6,6 +6,7 @@ from fedconformal.protocol._calibrate import (
     assumption_codes,
     assumption_sentences,
     calibrate,
+    describe_coverage,
     everything_sentences,
     validate_reports,
 )

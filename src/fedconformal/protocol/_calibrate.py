@@ -8,11 +8,12 @@ from enum import Enum
 from typing import Literal
 
 from fedconformal import _util
-from fedconformal._text import count, quoted
+from fedconformal._text import count, floor_percent, plain_spaces, quoted, threshold_text
 from fedconformal.documents import (
     MOST_CLASSES,
     Calibration,
     CalibrationPart,
+    CalibrationView,
     Design,
     Level,
     Plan,
@@ -461,6 +462,26 @@ _SENTENCES = {
 _PUBLIC_SIZES = (
     " The number of cases of each group is public; a person with cases in several groups pays for each."
 )
+
+
+def describe_coverage(view: CalibrationView) -> str:
+    """Describe the threshold of one group and level, and the coverage that it has, in one line.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> describe_coverage(fc.conformalize({"A": range(40), "B": range(60)})[0.9])
+    "level 0.9: threshold 53.0, coverage at least 90.7 % on average, if the assumptions of 'population' hold"
+    """
+    group = "" if view.group is None else f"group {view.group!r}, "
+    start = f"{group}level {view.confidence_level:g}: threshold {threshold_text(view.threshold)}"
+    if view.threshold == math.inf:
+        return f"{start}: every set contains everything"
+    guarantee, condition = view.guarantee, f"if the assumptions of {view.promise!r} hold"
+    if guarantee.mean is None:
+        least, chance = (floor_percent(share) for share in (guarantee.coverage, guarantee.probability))
+        return plain_spaces(f"{start}, coverage at least {least} with probability {chance}, {condition}")
+    return plain_spaces(f"{start}, coverage at least {floor_percent(guarantee.mean)} on average, {condition}")
 
 
 def everything_sentences(calibration: Calibration) -> tuple[str, ...]:

@@ -485,7 +485,7 @@ def score_cautions(plan: Plan) -> list[str]:
 
 # -- sites that must be there ------------------------------------------------------------------------------
 
-_PLENTY = 10**4  # cases of a site whose size is not known: enough if there are sites enough
+_PLENTY = 10**6  # cases of a site whose size is not known: enough if there are sites enough
 
 
 def suffices(plan: Plan, present: Collection[str] | int) -> bool:

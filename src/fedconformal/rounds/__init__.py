@@ -5,16 +5,8 @@ to a `ReportCollection`, which keeps them in a `Folder` if it is given one; `pac
 and `CheckCollection` do the same for checks. Nothing here depends on the message of a plan or on the engine.
 """
 
-from fedconformal.rounds._collection import (
-    PLAN_FILE,
-    CheckCollection,
-    Folder,
-    ReportCollection,
-    check_options,
-    check_present,
-    list_json,
-    read_reports,
-)
+from fedconformal.rounds._collection import CheckCollection, ReportCollection, check_options, check_present
+from fedconformal.rounds._folder import PLAN_FILE, Folder, list_json, new_folder, read_reports
 from fedconformal.rounds._site import (
     CALIBRATE,
     CHECK,

@@ -5,21 +5,17 @@ Each question is answered once, and only the node registered under a name answer
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import math
-import os
-import re
+import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeGuard, TypeVar
 
 from fedconformal import protocol
-from fedconformal._files import write_text
 from fedconformal._text import count, one_line, quoted
-from fedconformal._util import choice, integer, read_regular
+from fedconformal._util import choice, integer
 from fedconformal.documents import (
     Calibration,
     CalibrationView,
@@ -30,11 +26,15 @@ from fedconformal.documents import (
     Report,
     SigningKey,
 )
-from fedconformal.documents._base import paused_collector
 from fedconformal.rounds import _site
+from fedconformal.rounds._folder import Folder, Node
 
 if TYPE_CHECKING:
     from fedconformal.monitoring import Assessment
+
+
+_MOST_LINES, _MOST_NAMES = 10, 5  # in the log, about one matter
+_SECONDS_BETWEEN = 10.0  # two lines on the progress of a round
 
 
 def check_options(timeout: float, *, wait: float = 0.0, on_refused: str = "skip") -> None:
@@ -104,160 +104,6 @@ def check_present(
     raise ValueError(f"at least {count(needed, 'site')} must be there, got {shown}{fewer}")
 
 
-# -- answers kept as they arrive, so that a coordinator that dies loses nothing ----------------------------
-
-
-PLAN_FILE = "plan.json"
-"""Name of the plan's file in a folder of kept reports."""
-_MODEL, _REFUSED, _COMPLETE = "model.txt", "refused.jsonl", "complete"
-_MOST_NOTED = 2**27  # bytes of the list of refusals: a line for each node at the most
-
-
-class Folder:
-    """Folder of one round: the plan, and a report from each node that sent one.
-
-    ``fedconformal calibrate`` takes ``plan.json`` and the other ``.json`` files; a report that came another
-    way may be put there too. ``refused.jsonl`` lists replies that were refused on arrival. Once there is a
-    file ``complete``, nobody is asked any more; without it, sites that have not answered are asked again.
-
-    Parameters
-    ----------
-    path : str or Path
-        The folder; it is made if it does not exist.
-    plan : Plan
-        The plan that is answered. A folder holds the answers to one plan.
-    model : str, optional
-        Digest of the model that goes with the plan, whether or not the plan names it: answers under one model
-        do not count under another.
-
-    Raises
-    ------
-    ValueError
-        If the folder holds the answers to another plan or under another model, or other files.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> import fedconformal as fc
-    >>> plan = fc.plan(n_sites=3, n_points=40)
-    >>> with TemporaryDirectory() as folder:
-    ...     print(fc.rounds.Folder(folder, plan).is_complete)
-    False
-    """
-
-    def __init__(self, path: str | Path, plan: Plan, *, model: str | None = None) -> None:
-        self.path = Path(path)
-        kept, model_file, model = self.path / PLAN_FILE, self.path / _MODEL, model or "none"
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            if not kept.exists() and any(self.path.iterdir()):
-                raise ValueError(f"reports must be a new folder, or one with a {PLAN_FILE}, got {path}")
-        except OSError as error:
-            raise ValueError(f"reports must be a folder, got {path}: {error.strerror or error}") from None
-        if not kept.exists():
-            write_text(kept, plan.to_json() + "\n", force=False)
-        elif Plan.read(kept).digest != plan.digest:
-            raise ValueError(f"reports must be of this plan, but {path} answers another one, {kept}")
-        if not model_file.exists():
-            write_text(model_file, f"{model}\n", force=False)
-        elif (before := one_line(read_regular(model_file, 200).decode(errors="replace"), 200)) != model:
-            raise ValueError(
-                f"reports must be the folder of this model: {path} holds answers under another one "
-                f"({before}, not {model})"
-            )
-
-    @property
-    def is_complete(self) -> bool:
-        """True if the round is over."""
-        return (self.path / _COMPLETE).exists()
-
-    def complete(self) -> None:
-        """Note that the round is over: nobody is asked any more."""
-        (self.path / _COMPLETE).touch()
-
-    def keep(self, node: str, name: str, report: Report) -> None:
-        """Write the report of a node, by its number and registered name, before anything is done with it."""
-        write_text(self.path / self._file(node, name), report.to_json(indent=None) + "\n", force=True)
-
-    def keep_refusal(self, node: str | None, refusal: Refusal) -> None:
-        """Write a refusal on arrival; the node is None if the sender is unknown."""
-        line = {"node": node, "source": refusal.source, "reason": refusal.reason}
-        with (self.path / _REFUSED).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-
-    def answered(self, nodes: Mapping[Node, str]) -> set[Node]:
-        """Return the nodes, given with their names, whose report is here, or was refused."""
-        refused, files = {line["node"] for line in self._refusals()}, set(os.listdir(self.path))
-        return {
-            node
-            for node, name in nodes.items()
-            if str(node) in refused or self._file(str(node), name) in files
-        }
-
-    def read(self) -> tuple[list[Report], list[Refusal]]:
-        """Read the answers that have arrived so far, for `fedconformal.calibrate`."""
-        reports, unreadable = read_reports(path for path in list_json(self.path) if path.name != PLAN_FILE)
-        refused = [Refusal(source=line["source"], reason=line["reason"]) for line in self._refusals()]
-        return reports, refused + unreadable
-
-    def _refusals(self) -> list[dict[str, str]]:
-        """Return the refusals whose lines are complete."""
-        file = self.path / _REFUSED
-        text = read_regular(file, _MOST_NOTED).decode() if file.exists() else ""
-        return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
-
-    @staticmethod
-    def _file(node: str, name: str) -> str:
-        """Return the name of a node's file: recognisable and unique for any name."""
-        digest = hashlib.sha256(f"{node}\n{name}".encode()).hexdigest()
-        shown = re.sub(r"[^A-Za-z0-9_-]+", "_", name or node)
-        return f"report-{shown[:60]}-{digest[:12]}.json"
-
-
-def list_json(folder: Path) -> Iterator[Path]:
-    """Yield the .json files of a folder in the order of their names, without a path for each at once."""
-    return (folder / name for name in sorted(os.listdir(folder)) if name.endswith(".json"))
-
-
-def read_reports(paths: Iterable[Path]) -> tuple[list[Report], list[Refusal]]:
-    """Read reports from files, with a refusal for every other file.
-
-    Parameters
-    ----------
-    paths : iterable of Path
-        The files.
-
-    Returns
-    -------
-    reports, refused : list of Report and list of Refusal
-        For `fedconformal.calibrate`.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> import fedconformal as fc
-    >>> report = fc.report(fc.plan(n_sites=3, n_points=40), range(40), site="A")
-    >>> with TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "A.json"
-    ...     _ = path.write_text(report.to_json())
-    ...     print(fc.rounds.read_reports([path]))
-    ([<Report: 1 number for 40 scores, site 'A'>], [])
-    """
-    reports, unreadable = [], []
-    with paused_collector():
-        for path in paths:
-            try:
-                reports.append(Report.read(path))
-            except DocumentError as error:
-                reason = str(error).removeprefix(f"{path}: ")
-                unreadable.append(Refusal(source=str(path), reason=reason))
-    return reports, unreadable
-
-
-Node = TypeVar("Node", bound=Hashable)
 Answer = TypeVar("Answer", Report, Check)
 
 
@@ -272,6 +118,8 @@ class Answers(Generic[Node, Answer]):
         Name of the engine.
     log : logging.Logger
         The server's log.
+    codes : mapping, optional
+        Sentences for the engine's own error codes, for the log.
     """
 
     question: _site.Question
@@ -279,8 +127,17 @@ class Answers(Generic[Node, Answer]):
     packed: bytes
     """The question itself, for the wire."""
 
-    def __init__(self, nodes: Mapping[Node, str], *, engine: str, log: logging.Logger) -> None:
-        self.nodes, self.engine, self._log = nodes, engine, log
+    def __init__(
+        self,
+        nodes: Mapping[Node, str],
+        *,
+        engine: str,
+        log: logging.Logger,
+        codes: Mapping[Any, str] | None = None,
+    ) -> None:
+        self.nodes, self.engine, self._log, self._codes = nodes, engine, log, codes or {}
+        self._start = self._told = time.monotonic()
+        self._n_failed = 0
         self._has_names = any(nodes.values())
         self.answers: list[Answer] = []
         self.refused: list[Refusal] = []
@@ -323,8 +180,10 @@ class Answers(Generic[Node, Answer]):
         """
         if self._close(node):
             own = (failure.meaning for failure in _site.Failure if failure == code)
-            meaning = next(own, f"{self.engine}'s error code {code}")
-            self._log.warning("%s sent no %s: %s", self.who(node), self.question.answered, meaning)
+            meaning = next(own, self._codes.get(code, f"{self.engine}'s error code {code}"))
+            self._n_failed += 1
+            if self._n_failed <= _MOST_LINES:
+                self._log.warning("%s sent no %s: %s", self.who(node), self.question.answered, meaning)
 
     def who(self, node: Node) -> str:
         """Return the name of a node in messages: its registered name, else its number."""
@@ -349,6 +208,10 @@ class Answers(Generic[Node, Answer]):
             self._refuse(None, stray)
             return False
         del self._open[node]
+        now = time.monotonic()
+        if now - self._told >= _SECONDS_BETWEEN and self._open:
+            self._told, n_nodes, took = now, len(self.nodes), now - self._start
+            self._log.info("%d of %d sites replied within %.0f s", n_nodes - len(self._open), n_nodes, took)
         return True
 
     def _check_sender(self, node: Node, answer: Answer) -> None:
@@ -364,13 +227,27 @@ class Answers(Generic[Node, Answer]):
         if registered not in {"", answer.site}:
             raise DocumentError(f"registered as {registered!r}, but reports as {answer.site!r}")
 
-    def _log_missing(self, timeout: float) -> None:
-        for node in self._open:
-            self._log.warning("%s did not answer within %g s", self.who(node), timeout)
+    def _log_asked(self) -> None:
+        """Log who is asked, a few of them by name."""
+        if self._open:
+            names = ", ".join(self.who(node) for node in islice(self._open, _MOST_NAMES))
+            more = ", ..." if len(self._open) > _MOST_NAMES else ""
+            asked = count(len(self._open), "site")
+            self._log.info("asking %s for a %s: %s%s", asked, self.question.answered, names, more)
 
-    def _log_refused(self, refused: Iterable[Refusal]) -> None:
-        for refusal in refused:
+    def _log_missing(self, timeout: float) -> None:
+        if self._n_failed > _MOST_LINES:
+            self._log.warning("%d more sent no %s", self._n_failed - _MOST_LINES, self.question.answered)
+        for node in islice(self._open, _MOST_LINES):
+            self._log.warning("%s did not answer within %g s", self.who(node), timeout)
+        if len(self._open) > _MOST_LINES:
+            self._log.warning("%d more did not answer", len(self._open) - _MOST_LINES)
+
+    def _log_refused(self, refused: Sequence[Refusal]) -> None:
+        for refusal in refused[:_MOST_LINES]:
             self._log.warning("refused: %s: %s", refusal.source, refusal.reason)
+        if len(refused) > _MOST_LINES:
+            self._log.warning("%d more refused", len(refused) - _MOST_LINES)
 
 
 class ReportCollection(Answers[Node, Report]):
@@ -384,8 +261,8 @@ class ReportCollection(Answers[Node, Report]):
         The nodes of the round, each with its registered name; an empty one where the engine knows none.
     folder : Folder, optional
         Keeps answers as they arrive. Those that it holds already count, and their nodes are not asked again.
-    **options : engine, log
-        Name of the engine, and the server's log.
+    **options : engine, log, codes
+        Name of the engine, the server's log, and sentences for the engine's error codes.
 
     Examples
     --------
@@ -418,6 +295,7 @@ class ReportCollection(Answers[Node, Report]):
                 del self._open[node]
         if before:
             self._log.info("reports kept from before: %d; sites to ask: %d", len(before), len(self._open))
+        self._log_asked()
 
     def calibrate(self, *, timeout: float, on_refused: Literal["raise", "skip"]) -> Calibration:
         """Calibrate on the reports that arrived; the other sites are missing.
@@ -446,7 +324,22 @@ class ReportCollection(Answers[Node, Report]):
         if self._folder is not None:
             self._folder.complete()
         self._log_refused(calibration.refused)
+        self._log_result(calibration)
         return calibration
+
+    def _log_result(self, calibration: Calibration) -> None:
+        """Log who answered, and threshold and coverage of each level, a few lines of them."""
+        answered, expected = f"{calibration.n_answers:,}", calibration.plan.n_sites
+        of_all = answered if expected is None else f"{answered} of {expected:,}"
+        took = time.monotonic() - self._start
+        self._log.info("calibrated on the reports of %s sites in %.1f s", of_all, took)
+        designs = [part.design for part in calibration.parts[:_MOST_LINES]]
+        chosen = [(design.group, level.confidence_level) for design in designs for level in design.levels]
+        for group, level in chosen[:_MOST_LINES]:
+            view = calibration[level] if group is None else calibration[group, level]
+            self._log.info("%s", protocol.describe_coverage(view))
+        if len(calibration.parts) * len(calibration.plan.confidence_levels) > _MOST_LINES:
+            self._log.info("... the others are in the calibration")
 
     def _read(self, packed: object) -> Report:
         return _site.unpack_report(packed, longest=self._longest)
@@ -476,7 +369,7 @@ class CheckCollection(Answers[Node, Check]):
     key : SigningKey, optional
         The coordinator's, for sites whose policy wants its signature. Without it a signed calibration is sent
         as a whole, and of others the thresholds.
-    **options : engine, log
+    **options : engine, log, codes
         As for `ReportCollection`.
 
     Examples
@@ -505,6 +398,7 @@ class CheckCollection(Answers[Node, Check]):
         super().__init__(nodes, **options)
         self.calibration, self.packed = calibration, _site.pack_calibration(calibration, key=key)
         monitoring.refuse_unverified(calibration.whole)  # as sites cannot: they get the thresholds alone
+        self._log_asked()
 
     def assess(self, *, timeout: float) -> Assessment:
         """Assess the coverage at each site; checks that do not fit, or contradict each other, are left out.
@@ -537,6 +431,8 @@ class CheckCollection(Answers[Node, Check]):
                 self._refuse(None, Refusal(source=site, reason=reason))
         self._log_missing(timeout)
         self._log_refused(self.refused)
+        took = time.monotonic() - self._start
+        self._log.info("checks of %d of %d sites in %.1f s", len(counting), len(self.nodes), took)
         if not counting:
             raise ValueError("0 sites sent a check that counts: the log says why")
         return monitoring.assess(self.calibration, counting)
