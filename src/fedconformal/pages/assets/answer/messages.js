@@ -5,7 +5,7 @@ import { Float, count, expect, quoted } from "./documents.js";
 
 /** @typedef {import("./tables.js").Table} Table */
 export const near = (/** @type {number} */ value) => String(Number(value.toPrecision(4)));
-const withUnit = (/** @type {number} */ value, /** @type {string} */ unit) => `${near(value)} ${unit}`.trim();
+const withUnit = (/** @type {number} */ value, unit = "") => `${near(value)} ${unit}`.trim();
 
 // -- scores: the columns that each needs, how it is computed, and what one of them tells ---------------------
 
@@ -55,9 +55,6 @@ export const SCORES = {
     tells: (value) => `for one of your cases the model gave the true class a probability of ${near(1 - value)}`,
   },
 };
-
-/** Tell what a score of an unknown kind does. @param {number} value */
-export const tellScore = (value) => `one of your cases has the score ${value}`;
 
 /** Return columns in the order of the plan's classes, after which they are named, perhaps with a common beginning.
  * @param {string[]} names @param {string[]} [classes] */
@@ -164,10 +161,11 @@ export const MESSAGES = {
       }
       return { kind: "curve", counts: counts.map((each) => (each < smallest ? 0 : each)) };
     },
-    explain: ({ message }, { counts }) => {
-      const low = (i) => (i > 0 ? ` above ${message.edges[i - 1].value}` : "");
-      const high = (i) => (i < counts.length - 1 ? ` up to ${message.edges[i].value}` : "");
-      return counts.map((each, i) => [each, `The number of your scores${[low(i), high(i)].filter(Boolean).join(" and")}.`]);
+    explain: ({ message }, { counts }, _n, _tells, smallest) => {
+      const bound = (word, i) => (i >= 0 && i < counts.length - 1 ? [`${word} ${message.edges[i].value}`] : []);
+      const range = (i) => [...bound("above", i - 1), ...bound("up to", i)].join(" and ");
+      const cut = (each) => (each < smallest ? `, 0 for fewer than ${smallest}` : "");
+      return counts.map((each, i) => [each, `The number of your scores ${range(i)}${cut(each)}.`]);
     },
   },
 };

@@ -9,8 +9,8 @@ import { Table, decode } from "./tables.js";
 
 const [BARS, HEIGHT, MOST_NAMES] = [40, 100, 500]; // of the histogram, and suggested names of sites
 const $ = (/** @type {string} */ id) => /** @type {any} */ (document.getElementById(id));
-/** @type {{ plan: any, policy: any, table: Table | null, cases: any, text: string, turn: number }} */
-const state = { plan: null, policy: Object.create(null), table: null, cases: null, text: "", turn: 0 };
+/** @type {any} The plan, the policy, the cases as a table and as scores with labels, and the text to save. */
+const state = { plan: null, policy: {}, cases: null, scored: null, text: "", turn: 0 };
 
 /** Make an element with attributes and children. @param {string} tag @param {any} attributes @param {any[]} children */
 function element(tag, attributes, ...children) {
@@ -38,27 +38,26 @@ async function takePlan(text) {
   $("what").textContent = told(facts.purpose, facts.name && `model ${facts.name} ${facts.version ?? ""}`, facts.population);
   $("until").textContent = expires?.replace("T", ", ").replace("Z", " UTC") ?? told();
   $("model").textContent = model ?? told();
-  $("signed").hidden = !signer;
   const names = (siteNames(designs[0]) ?? []).slice(0, MOST_NAMES);
   $("names").replaceChildren(...names.map((value) => element("option", { value })));
-  $("about").hidden = false;
+  [$("signed").hidden, $("about").hidden] = [!signer, false];
 }
 
-/** Take a file for what its content shows it to be. @param {File} file */
-async function takeFile(file) {
+/** Take a file for what is wanted, or else for what its content shows it to be. @param {File} file @param {string} [wanted] */
+async function takeFile(file, wanted) {
   const bytes = new Uint8Array(await file.arrayBuffer());
   const isDocument = /^\s*\{/.test(new TextDecoder().decode(bytes.slice(0, 100)));
-  const kind = isDocument ? "plan" : /\.toml$/i.test(file.name) ? "policy" : "cases";
+  const kind = wanted || (isDocument ? "plan" : /\.toml$/i.test(file.name) ? "policy" : "cases");
+  const text = () => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   complain(`${kind}-refusal`, null);
   try {
-    if (kind === "plan") await takePlan(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes));
-    if (kind === "policy") state.policy = readPolicy(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
-    if (kind === "cases") state.table = new Table(decode(bytes), /\.tsv$/i.test(file.name));
+    if (kind === "plan") await takePlan(text());
+    if (kind === "policy") state.policy = readPolicy(text());
+    if (kind === "cases") state.cases = new Table(decode(bytes), /\.tsv$/i.test(file.name));
     $(`${kind}-name`).textContent = `Read ${file.name}.`;
   } catch (error) {
     complain(`${kind}-refusal`, error);
-    if (kind === "policy") state.policy = { private_only: true }; // until a policy can be read, nothing leaves
-    if (kind === "cases") state.table = null;
+    [state[kind], $(`${kind}-name`).textContent] = [null, ""];
   }
   showColumns();
 }
@@ -70,10 +69,10 @@ const isScored = (plan) => plan.score !== undefined && $("given").value === "cas
 
 /** Offer the columns of the table for what the plan needs. */
 function showColumns() {
-  const { plan, table } = state;
-  $("columns").hidden = !plan || !table;
+  const { plan, cases } = state;
+  $("columns").hidden = !plan || !cases;
   $("given-field").hidden = !plan?.score;
-  if (plan && table) $("chosen").replaceChildren(...makeFields(plan, table.names));
+  if (plan && cases) $("chosen").replaceChildren(...makeFields(plan, cases.names));
   takeCases();
 }
 
@@ -98,11 +97,11 @@ function makeFields(plan, names) {
 
 /** Read the chosen columns, and show what was understood. */
 function takeCases() {
-  const { plan, table } = state;
-  [state.cases, $("understood").hidden] = [null, true];
-  if (table) complain("cases-refusal", null);
+  const { plan, cases } = state;
+  [state.scored, $("understood").hidden] = [null, true];
+  if (cases) complain("cases-refusal", null);
   try {
-    if (plan && table) drawHistogram((state.cases = readCases(plan, table)).scores);
+    if (plan && cases) drawHistogram((state.scored = readCases(plan, cases)).scores);
   } catch (error) {
     complain("cases-refusal", error);
   }
@@ -126,13 +125,13 @@ function readCases(plan, table) {
 
 /** Prepare the report, and show all of it. */
 async function answer() {
-  const [{ plan, policy, cases }, site, turn] = [state, $("site").value, (state.turn += 1)];
+  const [{ plan, policy, scored }, site, turn] = [state, $("site").value, (state.turn += 1)];
   [$("leaves").hidden, $("saved").textContent, state.text] = [true, "", ""];
   complain("answer-refusal", null);
   $("asks").textContent = plan ? preview(plan, site) : "";
-  if (!plan || !cases || !site) return;
+  if (!plan || !scored || !site) return;
   try {
-    const { sentence, meanings, text } = await prepare(plan, policy, site, cases.scores, cases.labels, isScored(plan));
+    const { sentence, meanings, text } = await prepare(plan, policy, site, scored.scores, scored.labels, isScored(plan));
     if (turn !== state.turn) return; // something has changed meanwhile
     const row = ([value, meaning]) =>
       element("tr", {}, element("td", { class: "number" }, String(value).replace(/"/g, "")), element("td", {}, meaning));
@@ -171,8 +170,8 @@ function save() {
   }
 }
 
-const takeFiles = (/** @type {FileList} */ files) => [...(files ?? [])].forEach(takeFile);
-for (const id of ["plan-file", "policy-file", "cases-file"]) $(id).addEventListener("change", () => takeFiles($(id).files));
+const takeFiles = (/** @type {FileList} */ files, kind = "") => [...files].forEach((file) => takeFile(file, kind));
+for (const kind of ["plan", "policy", "cases"]) $(`${kind}-file`).onchange = (event) => takeFiles(event.target.files, kind);
 $("paste").addEventListener("paste", (event) => {
   event.preventDefault(); // cells do not go into the field, as there may be millions
   takeFile(new File([event.clipboardData.getData("text/plain")], "pasted cells"));

@@ -147,6 +147,7 @@ export function readPolicy(text) {
 
 /** Refuse a plan that the policy does not allow. @param {any} policy @param {any} plan */
 export function checkPolicy(policy, plan) {
+  expect(policy, "the page cannot follow the site's policy, so nothing leaves");
   expect(!policy.private_only, "exact numbers would leave, and the site's policy says private_only = true: nothing leaves");
   for (const design of plan.designs) {
     const used = { scores: plan.score?.name, promises: design.promise, messages: design.message.kind };
@@ -157,5 +158,5 @@ export function checkPolicy(policy, plan) {
     }
   }
   const isPlain = policy.curves === "plain" || !plan.designs.some((design) => MESSAGES[design.message.kind].addsUp);
-  expect(isPlain, "this plan asks for exact counts of all scores, and the site's policy allows them with noise only");
+  expect(isPlain, 'exact counts of all scores would leave, which only a policy with curves = "plain" allows');
 }

@@ -2,7 +2,7 @@
 // The report of a site: what the plan asks of it, as far as its policy allows, with the meaning of every number.
 
 import { count, expect, isSiteName, quoted, sha256, writeJson } from "./documents.js";
-import { MESSAGES, SCORES, tellScore } from "./messages.js";
+import { MESSAGES, SCORES } from "./messages.js";
 import { COMMAND, checkCurrent, checkPolicy, grouping, siteNames } from "./plans.js";
 
 const [LONGEST, LONGEST_INDENTED, EXAMPLE] = [2 ** 20, 2 ** 16, 100];
@@ -77,13 +77,13 @@ export async function prepare(plan, policy, site, scores, labels, isScored) {
   const most = policy.max_numbers ?? Math.min(100, Math.max(10, Math.floor(n / 20)));
   const allowed = `and the site's policy allows ${most}: max_numbers = ${exact} would allow it`;
   expect(exact <= most, `${exact.toLocaleString("en-US")} of your ${count(n, "score")} would leave, ${allowed}`);
-  const tells = SCORES[plan.score?.name]?.tells ?? tellScore;
+  const tells = (value) => SCORES[plan.score?.name]?.tells(value, plan.terms?.facts?.unit) ?? "it is the score of one case";
   const [parts, meanings] = [/** @type {any[]} */ ([]), /** @type {any[]} */ ([])];
   for (const { design, values, message, place } of sent) {
     const payload = message.answer(design, Float64Array.from(values).sort(), place, policy.round_down_to ?? 0);
     parts.push({ ...(isGrouped && { group: design.group }), n: values.length, payload });
     meanings.push([values.length, `How many cases you have${isGrouped ? ` in group ${quoted([design.group])}` : ""}.`]);
-    meanings.push(...message.explain(design, payload, values.length, (value) => tells(value, plan.terms?.facts?.unit ?? "")));
+    meanings.push(...message.explain(design, payload, values.length, tells, policy.round_down_to ?? 0));
   }
   const score = isScored && { score: { name: plan.score.name } };
   const report = { format: "fedconformal/report", version: 1, plan: plan.digest, site, parts, ...score };
