@@ -47,7 +47,7 @@ from fedconformal.protocol import SitePolicy
 HERE = Path(__file__).parent
 SHARED = json.loads((HERE / "answer_cases.json").read_text())
 SCRIPTS = sorted(Path(fc.__file__).parent.glob("pages/assets/answer/*.js"))
-LEAST_RATIO = 30  # to a plain reading of all cells
+MOST_RATIO = 30  # of the time for a million rows to that of a plain reading of all cells
 
 
 # -- the file ----------------------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ def hostile_plans():
         sealed({**content, "designs": [{**design, "levels": [{"confidence_level": "1.5", "votes": 1}]}]}),
         "not",
     )
-    yield fc.plan(3, 50, privacy=fc.Privacy(1.0, fc.Bins.uniform(0, 1, 10))).to_json(), "--ledger LEDGER"
+    yield fc.plan(5, 500, privacy=fc.Privacy(10.0, fc.Bins.uniform(0, 1, 50))).to_json(), "--ledger LEDGER"
     yield (
         fc.plan(5, 200, privacy=fc.Privacy(10.0, fc.Bins.uniform(0, 1, 50), analysis="paper")).to_json(),
         "--ledger",
@@ -259,6 +259,10 @@ def hostile_plans():
     yield (
         fc.plan(promise="new-site", criterion="conditional", n_sites=30).to_json(),
         "ranks of this plan: use",
+    )
+    yield (
+        sealed({**content, "score": {"name": "missed-labels"}}),
+        "score of this plan: use fedconformal report",
     )
     for score in ("aps", "raps"):
         yield fc.plan(10, 30, score=score).to_json(), "score of this plan: use fedconformal report"
@@ -649,7 +653,7 @@ def test_a_million_rows(page, tmp_path, capsys):
         "done((performance.now() - start) / 1000) })"
     )
     print(f"{seconds:.2f} s, {seconds / plain:.1f} times a plain reading")
-    assert seconds < LEAST_RATIO * plain
+    assert seconds < MOST_RATIO * plain
 
 
 @pytest.mark.nightly
