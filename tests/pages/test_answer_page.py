@@ -184,6 +184,8 @@ def check_shared_cases(driver, folder):
     assert not any(bad)
     policies = call(driver, "given[0].map((text) => ({ ...readPolicy(text) }))", SHARED["policies"])
     assert policies == [tomllib.loads(text) for text in SHARED["policies"]]
+    with_secret = 'secret = "0123456789abcdef"\nmin_group = 7\n'
+    assert call(driver, "({ ...readPolicy(given[0]) })", with_secret) == {"min_group": 7}
     refused = call(
         driver, f"given[0].map((text) => ({attempt})(() => readPolicy(text)))", SHARED["not policies"]
     )
@@ -256,6 +258,9 @@ def hostile_plans():
         "--sign-with NAME.key",
     )
     yield fc.plan(10, 30, promise="new-site").to_json(), "random cases: use fedconformal report"
+    yield fc.plan(5, 50, curve=fc.Bins.uniform(0, 1, 9), parts=10).to_json(), "the page sums up no losses"
+    answers = {"criterion": "conditional", "curve": fc.Bins.uniform(0, 1, 9), "starts": 3}
+    yield fc.plan(5, 500, **answers).to_json(), "the page sums up no losses"
     yield (
         fc.plan(promise="new-site", criterion="conditional", n_sites=30).to_json(),
         "ranks of this plan: use",

@@ -49,7 +49,8 @@ export async function readPlan(text, schema) {
   const messages = plan.designs.map((design) => design?.message ?? {});
   const isPrivate = messages.some((message) => message.epsilon !== undefined);
   expect(!isPrivate, `private plans need a ledger: use ${COMMAND} --ledger LEDGER --dataset DATASET`);
-  expect(!messages.some(({ kind }) => kind === "cases"), `the page draws no random cases: use ${COMMAND}`);
+  const isOther = messages.some(({ kind, parts, starts }) => kind === "cases" || parts || starts);
+  expect(!isOther, `the page sums up no losses and draws no random cases: use ${COMMAND}`);
   expect(!("keys" in plan), `this plan asks for a signed report: use ${COMMAND} --sign-with NAME.key`);
   const isKnown = plan.score === undefined || Object.hasOwn(SCORES, plan.score?.name);
   expect(isKnown, `the page does not compute the score of this plan: use ${COMMAND} --target TRUTH --prediction COLUMNS`);
@@ -136,11 +137,10 @@ const SETTINGS = [
 export function readPolicy(text) {
   const policy = Object.create(null);
   for (const [i, line] of text.split(/\r?\n/).entries()) {
-    if (/^\s*(#.*)?$/.test(line)) continue;
-    const setting = SETTINGS.map((pattern) => pattern.exec(line)).find(Boolean);
-    const isRead = setting && !(setting[1] in policy);
-    expect(isRead, `the page cannot follow line ${i + 1} of the policy: use ${COMMAND} --policy site.toml`);
-    policy[setting[1]] = JSON.parse(setting[2]);
+    if (/^\s*(#.*|secret\s*=\s*"[^"\\]*"\s*)?$/.test(line)) continue; // a secret is for scores that draw
+    const [, name, value] = SETTINGS.map((pattern) => pattern.exec(line)).find(Boolean) ?? [];
+    expect(name && !(name in policy), `the page cannot follow line ${i + 1} of the policy: use ${COMMAND} --policy site.toml`);
+    policy[name] = JSON.parse(value);
   }
   return policy;
 }
