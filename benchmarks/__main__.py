@@ -36,6 +36,7 @@ SECTIONS = {
     "selection": "benchmarks.selection",
     "sets": "benchmarks.sets",
     "arrays": "benchmarks.arrays",
+    "risk": "benchmarks.risk",
     "start": "benchmarks.start",
     "collecting": "benchmarks.collecting",
     "private": "benchmarks.private",

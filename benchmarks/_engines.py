@@ -27,10 +27,12 @@ def measured(simulate: Callable[[Path, Path], str]) -> Rounds:
         return rounds
 
 
-def engine_rows(sites: int, points: int, rounds: Rounds, *, floor: str) -> Iterator[Row]:
+def engine_rows(
+    sites: int, points: int, rounds: Rounds, *, floor: str, kind: str = "simulated", goal: float = GOAL_TIME
+) -> Iterator[Row]:
     """The time beside both yardsticks, and what travelled."""
-    setting = f"{sites} simulated sites"
-    yield _time_row("calibration round, beside the floor", setting, rounds, "floor", floor, goal=GOAL_TIME)
+    setting = f"{sites} {kind} sites"
+    yield _time_row("calibration round, beside the floor", setting, rounds, "floor", floor, goal=goal)
     everything = f"all {points} scores"
     yield _time_row("calibration round, beside sending all", setting, rounds, "everything", everything)
     weight = {name: found["bytes"] for name, found in rounds.items()}

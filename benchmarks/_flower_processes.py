@@ -4,8 +4,11 @@ import contextlib
 import importlib.util
 import json
 import os
+import re
 import signal
 import subprocess
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,15 @@ def load_deploy() -> Any:
     return module
 
 
+def environment(home: Path) -> dict[str, str]:
+    """Variables of Flower's commands; simulations in this folder have a SuperLink on a port of their own."""
+    deploy, port = load_deploy(), home / "flwr" / "port"
+    if not port.exists():
+        port.parent.mkdir(exist_ok=True)
+        port.write_text(str(deploy.free_port()))
+    return {**deploy.environment(home), "FLWR_LOCAL_SUPERLINK_HTTP_API_PORT": port.read_text()}
+
+
 def simulate(app: Path, home: Path, sites: int, /, *, timeout: float, **configuration: Any) -> str:
     """Run an app with so many simulated sites, Flower's files in the folder `home`; what was printed.
 
@@ -28,16 +40,18 @@ def simulate(app: Path, home: Path, sites: int, /, *, timeout: float, **configur
     """
     settings = " ".join(f"{field}={json.dumps(value)}" for field, value in configuration.items())
     command = ["flwr", "run", str(app), "--stream", "--federation-config", f"num-supernodes={sites}"]
-    (home / "flwr").mkdir(exist_ok=True)
-    return subprocess.run(
-        [*command, "--run-config", settings],
-        env=load_deploy().environment(home),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=True,
-    ).stdout
+    return run_to_the_end([*command, "--run-config", settings], home, timeout=timeout)
+
+
+def run_to_the_end(command: Sequence[str], home: Path, *, timeout: float, **options: Any) -> str:
+    """Run a command; what was printed, of a `flwr run` with the last lines, which its stream may lose."""
+    given = {"env": environment(home), "stdin": subprocess.DEVNULL, **options}
+    run = partial(subprocess.run, capture_output=True, text=True, timeout=timeout, check=True, **given)
+    streamed = run(command).stdout
+    started = re.search(r"started run (\d+)", streamed)
+    if started is None or "flwr run" not in " ".join(command):
+        return streamed
+    return streamed + run(["flwr", "log", started[1], "--show"]).stdout
 
 
 def end_processes(folder: Path) -> None:

@@ -28,6 +28,7 @@ QUESTIONS = {
         "selection",
         "sets",
         "arrays",
+        "risk",
         "import",
         "start",
         "collecting",

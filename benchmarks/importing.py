@@ -1,7 +1,8 @@
-"""What importing the core costs, against importing what it needs itself.
+"""What importing the core costs, against importing what it needs itself, and a Flower client against Flower.
 
 Whoever writes such a tool by hand imports scipy and a library for documents too. Goal: at most twice their
-time, and none of the heavy packages that extras bring.
+time, and none of the heavy packages that extras bring. Flower starts a process for every message to a site,
+so what a client app imports is paid in every round: at most 1.2 times what Flower's own imports take.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,6 +17,13 @@ HEAVY = ("sklearn", "matplotlib", "flwr", "opendp")
 STATEMENT = "import time; start = time.perf_counter(); {}; print(time.perf_counter() - start)"
 LOADED = "import sys; {}; print(*sorted({{name.split('.')[0] for name in sys.modules}} & {{{}}}))"
 GOAL = 2.0
+CLIENT_FLOOR = (
+    "from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict; "
+    "from flwr.clientapp import ClientApp"
+)
+CLIENT = f"{CLIENT_FLOOR}; from fedconformal.flower import add_conformal, sealed"
+CPU = "{}; import time; print(time.process_time())"
+GOAL_CLIENT = 1.2
 
 
 def run(*, repetitions: int = 15) -> Iterator[Row]:
@@ -31,6 +39,9 @@ def run(*, repetitions: int = 15) -> Iterator[Row]:
         goal="0",
         met=not loaded,
     )
+    clients = [(_processor(CLIENT), _processor(CLIENT_FLOOR)) for _ in range(repetitions + 1)][1:]
+    words = "the same without fedconformal"
+    yield timed("import of a Flower client", "CPU time", summarise(clients), words, goal=GOAL_CLIENT)
 
 
 def _process(program: str) -> float:
@@ -39,6 +50,10 @@ def _process(program: str) -> float:
 
 def _statement(program: str) -> float:
     return float(python(STATEMENT.format(program)))
+
+
+def _processor(program: str) -> float:
+    return float(python(CPU.format(program)))
 
 
 def _row(setting: str, measure: Callable[[str], float], repetitions: int) -> Row:

@@ -73,6 +73,7 @@ CAPABILITIES = {
     "classes": Capability(
         {"groups": counted(LABEL_OF), "group_by": "class", "score": "lac"}, labels=True, classes=True
     ),
+    "a risk": Capability({"n_points": UNEVEN, "score": "missed-labels"}, classes=True),
     "groups by site": Capability({"n_points": UNEVEN, "group_by": "site"}),
     "private": Capability({"n_points": BIG, "privacy": PRIVACY}, private=True),
     "private, the paper's": Capability({"n_points": BIG, "privacy": PAPER}, private=True),
@@ -93,6 +94,7 @@ REFUSED = {
     ("a site's policy", "estimator"): HERE,
     ("a missing site", "estimator"): HERE,
     ("a refused report", "estimator"): HERE,
+    ("a risk", "estimator"): "FederatedRiskController controls risks",
     ("several levels", "planner"): SINGLE,
     ("groups", "planner"): SINGLE,
     ("classes", "planner"): SINGLE,
@@ -291,7 +293,7 @@ def site_files(round_, site, folder):
 
 def answers_of(round_, site):
     if round_.it.classes:
-        return {"scores": round_.data[site], "groups": LABEL_OF[site], "score": "lac"}
+        return {"scores": round_.data[site], "groups": LABEL_OF[site], "score": round_.wishes["score"]}
     return (round_.data[site], LABEL_OF[site]) if round_.it.labels else round_.data[site]
 
 
@@ -454,9 +456,7 @@ def cannot_be_asked(capability, door):
 
 
 def table():
-    """Return what works everywhere, and a table of the exceptions with their reasons."""
-    exceptions = {name for name, _ in REFUSED}
-    everywhere = "; ".join(name for name in CAPABILITIES if name not in exceptions)
+    """Return a table of the exceptions with their reasons."""
     reasons = dict.fromkeys((door, reason) for (_, door), reason in REFUSED.items())
     names = {
         (door, why): ", ".join(
@@ -466,7 +466,7 @@ def table():
     }
     rows = [f"| {name} | {door} | {reason} |" for (door, reason), name in names.items()]
     head = ["| capability | not through | reason |", "|---|---|---|"]
-    return "\n".join([f"Through every interface: {everywhere}.", "", *head, *rows])
+    return "\n".join([*head, *rows])
 
 
 MARKS = re.compile(r"(?<=<!-- doors: begin -->\n).*?(?=\n<!-- doors: end -->)", re.DOTALL)

@@ -298,16 +298,17 @@ class TestOtherDoors:
         plan = fc.plan(n_points=sizes, **wishes[kind])
         scores = {site: np.random.default_rng(ord(site)).random(n) for site, n in sizes.items()}
         found = rounds.ReportCollection(plan, {site: site for site in sizes}, engine="Toy", log=LOG)
+        named = {"score": Relative(unit=2.0)} if kind == "score" else {}
         for site in sizes:
             sent = rounds.CALIBRATE.answer(
                 rounds.pack_plan(plan),
-                lambda _, site=site: scores[site],
+                lambda _, site=site: {"scores": scores[site], **named},
                 lambda _, site=site: rounds.Site(site),
                 log=LOG,
             )
             assert isinstance(sent, str)
             found.receive(site, sent)
-        reports = [fc.report(plan, scores[site], site=site) for site in sizes]
+        reports = [fc.report(plan, scores[site], site=site, **named) for site in sizes]
         made = found.calibrate(timeout=1, on_refused="raise")
         assert made.to_json() == fc.calibrate(plan, reports).to_json()
 

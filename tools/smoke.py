@@ -175,7 +175,7 @@ def nvflare() -> None:
     plan = fc.plan(n_sites=3, n_points=80)
     recipe = fc.nvflare.ConformalRecipe(plan, Scores(), timeout=60)
     environment = SimEnv(num_clients=3, workspace_root=str(Path.cwd() / "simulation"), log_config="concise")
-    found = fc.nvflare.read_calibration(recipe.execute(environment).get_result())
+    found = fc.nvflare.read_calibration(recipe.execute(environment))
     assert found.n_answers == 3
     assert np.isfinite(found.threshold)
 

@@ -18,9 +18,9 @@ PER_SEED = 40
 PRIVACY = fc.Privacy(epsilon=4.0, bins=fc.Bins.uniform(0, 1, 10))
 PLANS = {
     name: fc.plan(n_sites=3, n_points=300, confidence_level=0.5, score=name, privacy=PRIVACY)
-    for name in ("absolute", "normalized", "cqr", "lac", "aps")
+    for name in ("absolute", "normalized", "cqr", "lac", "aps", "missed-labels")
 }
-COLUMNS = {"absolute": 1, "normalized": 2, "cqr": 2, "lac": 3, "aps": 3}
+COLUMNS = {"absolute": 1, "normalized": 2, "cqr": 2, "lac": 3, "aps": 3, "missed-labels": 2}
 TEXTS = [
     *("", " ", "NA", "nan", "inf", "-inf", "1e999", "-1e999", "9" * 400, "0x10", "1_0", "1,200", "1.200"),
     *(
@@ -92,7 +92,8 @@ SECTION = Section(
 def outcome(path: Path, options: dict[str, object]) -> np.ndarray | str:
     """Return the scores of a private answer, or that there are none."""
     try:
-        return read_cases(path=path, group=None, private=True, rng=np.random.default_rng(7), **options)[1]
+        draws = {"draw": lambda score: np.random.default_rng(7)}
+        return read_cases(path=path, group=None, private=True, **draws, **options)[1]
     except ValueError:
         return "refused"
 
@@ -122,6 +123,11 @@ def _cases(rng: random.Random) -> tuple[list[str], list[list[float]], dict[str, 
         if rng.random() < 0.3:
             rows = [[float(round(value)) for value in row] for row in rows]
         return names, rows, {"plan": PLANS["absolute"], "column": "score", "target": None, "prediction": None}
+    if name == "missed-labels":
+        heads, truths = ["p0", "p1"], ["t0", "t1"]
+        rows = [[rng.randrange(2), rng.randrange(2), rng.random(), rng.random()] for _ in range(n)]
+        options = {"column": None, "target": ",".join(truths), "prediction": heads}
+        return [*truths, *heads], rows, {"plan": PLANS[name], **options}
     if name in ("lac", "aps"):
         weights = [[rng.random() + 0.01 for _ in range(3)] for _ in range(n)]
         predicted = [[weight / sum(row) for weight in row] for row in weights]

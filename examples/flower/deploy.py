@@ -370,7 +370,7 @@ def main():
     parser.add_argument(
         "--home", type=Path, help="a new folder for certificates and logs, kept (default: a temporary one)"
     )
-    parser.add_argument("--output", type=Path, help="a folder for the results, new or of a run to go on with")
+    parser.add_argument("--output", type=Path, help="a file for the calibration (default: as the app has it)")
     parser.add_argument(
         "--without-proxy", action="store_true", help="let the sites reach the SuperLink itself"
     )
@@ -388,10 +388,11 @@ def main():
             data = site_data(HERE, deployment.home / f"site-{number}", number, chosen.sites)
             deployment.add_site(f"site-{number}", data=data)
         print("running the app", flush=True)
-        output = "" if chosen.output is None else str(chosen.output.resolve())
+        settings = {"n-sites": chosen.sites}
+        if chosen.output is not None:
+            settings["output"] = chosen.output.resolve()
         try:
-            show = functools.partial(print, end="", flush=True)
-            deployment.run(chosen.app, show=show, sites=chosen.sites, output=output)
+            deployment.run(chosen.app, show=functools.partial(print, end="", flush=True), **settings)
         except RuntimeError as error:
             sys.exit(str(error))
 

@@ -32,7 +32,11 @@ if TYPE_CHECKING:
         SigningKey,
         UnknownGroupWarning,
     )
-    from fedconformal.estimators import FederatedConformalClassifier, FederatedConformalRegressor
+    from fedconformal.estimators import (
+        FederatedConformalClassifier,
+        FederatedConformalRegressor,
+        FederatedRiskController,
+    )
     from fedconformal.laws import CoverageLaw, coverage_table
     from fedconformal.privacy import Bins, Ledger, Privacy
     from fedconformal.protocol import (
@@ -53,6 +57,7 @@ __all__ = [
     "DocumentError",
     "FederatedConformalClassifier",
     "FederatedConformalRegressor",
+    "FederatedRiskController",
     "InfeasibleWarning",
     "Ledger",
     "Plan",
@@ -87,7 +92,11 @@ __all__ = [
 # Everything is loaded when it is first asked for: a command that only prints its help loads no mathematics.
 _NAMES_OF = {
     "documents": ("Calibration", "DocumentError", "Plan", "Report", "SigningKey", "UnknownGroupWarning"),
-    "estimators": ("FederatedConformalClassifier", "FederatedConformalRegressor"),
+    "estimators": (
+        "FederatedConformalClassifier",
+        "FederatedConformalRegressor",
+        "FederatedRiskController",
+    ),
     "laws": ("CoverageLaw", "coverage_table"),
     "privacy": ("Bins", "Ledger", "Privacy"),
     "protocol": (

@@ -10,6 +10,9 @@ from pathlib import Path
 _PACKAGE = str(Path(__file__).parent)
 _SPACE = "\N{NO-BREAK SPACE}"
 
+USUAL_CLAIM = "the truth lies inside the prediction set for at least {share} of {whose}"
+"""What a score promises to some new cases at a level, as the end of a sentence."""
+
 
 def percent(value: float) -> str:
     """Write a chosen number as it was given: 0.9 is "90 %"."""

@@ -34,6 +34,7 @@ TINY = {
     "selection": {"in_memory": 1000, "in_file": 2000, "part": 1000, "repetitions": 1},
     "sets": {"rows": 1000, "classes": 3, "calibration": 100, "repetitions": (1, 1)},
     "arrays": {"sites": 3, "scores": 100, "repetitions": 1},
+    "risk": {"cases": 200, "settings": 10, "repetitions": 1},
     "start": {"repetitions": 1},
     "collecting": {"sites": 20, "most": 20, "repetitions": 1},
     "private": {

@@ -1,5 +1,6 @@
 """``fedconformal ledger``, ``keys`` and ``policy``: a site's own files, and signatures."""
 
+import dataclasses
 import json
 import os
 import sqlite3
@@ -111,7 +112,11 @@ def test_a_key_is_named_after_its_site_and_never_overwritten(run, tmp_path):
 
 def test_a_new_policy_says_the_defaults(desk, run):
     assert "wrote site.toml" in run("policy", "new").err
-    assert fc.SitePolicy.read("site.toml") == fc.SitePolicy()
+    policy = fc.SitePolicy.read("site.toml")
+    assert dataclasses.replace(policy, secret=None) == fc.SitePolicy()
+    assert len(policy.secret) == 32
+    assert policy.secret not in repr(policy) + run("policy", "show", "site.toml").out
+    assert (desk / "site.toml").stat().st_mode & 0o077 == 0
     text = (desk / "site.toml").read_text()
     every_line = [line[2:] for line in text.splitlines() if line.startswith("# ") and " = " in line]
     (desk / "all.toml").write_text("\n".join(every_line).replace('"ed25519:..."', f'"ed25519:{"ab" * 32}"'))

@@ -80,7 +80,7 @@ def test_without_groups():
     found = fc.calibrate(plan, [fc.report(plan, rng.random(40), site=site) for site in "AB"])
     chances = rng.dirichlet([1, 1], size=9)
     assert (found.predict_set(chances) == fc.scores.LAC().set(chances, np.array(found.thresholds))).all()
-    with pytest.raises(ValueError, match="is of classes: use predict_set"):
+    with pytest.raises(ValueError, match="is not of numbers: use predict_set"):
         found.predict_interval(chances)
     with pytest.raises(ValueError, match="the plan does not name its classes"):
         found.predict_set(chances, classes=["a", "b"])

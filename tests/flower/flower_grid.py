@@ -28,7 +28,7 @@ class LocalGrid(Grid):
     def set_run(self, run):
         raise NotImplementedError
 
-    run = SimpleNamespace(run_id=1)
+    run = SimpleNamespace(run_id=1, fab_id="", fab_version="", fab_hash="")
 
     def create_message(self, *_, **__):
         raise NotImplementedError

@@ -76,8 +76,10 @@ def test_a_calibration_that_does_not_verify_is_not_asked_about():
     levels = tuple(each.model_copy(update={"votes": 1}) for each in part.design.levels)
     design = part.design.model_copy(update={"levels": levels})
     forged = published.model_copy(update={"parts": (part.model_copy(update={"design": design}),)})
+    whole = grid()
     with pytest.raises(ValueError, match="this calibration does not verify"):
-        check(grid(), forged, timeout=60)
+        check(whole, forged, timeout=60)
+    assert whole.sent == []
 
 
 def test_sites_without_new_cases_or_with_trouble_send_a_code(caplog):

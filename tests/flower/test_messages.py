@@ -18,8 +18,9 @@ pytest.importorskip("flwr", reason="the extra [flower] is not installed")
 from flower_grid import LocalGrid
 from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
+from flwr.common.constant import ErrorCode
 
-from fedconformal.flower import Failure, add_conformal, calibrate, sealed
+from fedconformal.flower import Failure, _server, add_conformal, calibrate, sealed
 from fedconformal.rounds import pack_plan
 
 SECRET = "patient 4711"
@@ -56,7 +57,7 @@ DATA = {"A": draws(1), "B": draws(2), "C": draws(3)}
 def test_the_same_calibration_as_from_files(plan):
     """With open plans and unnamed sites."""
     grid = LocalGrid([site(scores, name=name) for name, scores in DATA.items()])
-    found = calibrate(grid, plan, timeout=60, wait=0)
+    found = calibrate(grid, plan, timeout=60, wait=0, min_sites=3)
     assert found.to_json() == fc.calibrate(plan, reports(plan, DATA)).to_json()
 
 
@@ -71,8 +72,8 @@ def test_every_plan_gives_the_same_bytes_as_through_files(name, tmp_path):
     found = calibrate(LocalGrid(nodes), given.plan, timeout=60, reports=tmp_path / "reports")
     sent, expected = given.expected()
     assert found.to_json() == expected.to_json()
-    kept = [path.read_text() for path in (tmp_path / "reports").glob("report-*.json")]
-    assert sorted(kept) == sorted(report.to_json() + "\n" for report in sent)
+    kept = [fc.Report.read(path) for path in (tmp_path / "reports").glob("*/report-*.json")]
+    assert sorted(report.digest for report in kept) == sorted(report.digest for report in sent)
 
 
 def test_a_site_that_is_not_asked_sends_a_code_and_is_not_missing(caplog):
@@ -195,6 +196,7 @@ def test_sealed_keeps_exceptions_of_any_handler_at_the_site(caplog):
     def train(message, context):
         raise RuntimeError(SECRET)
 
+    LocalGrid([])  # gives the process an identity, which messages need
     message = Message(RecordDict(), 100, "train")
     reply = app(message, Context(1, 100, {}, RecordDict(), {}))
     assert reply.error == sent(Failure.SITE)
@@ -282,6 +284,11 @@ def test_a_registered_node_speaks_for_its_own_site_and_nobody_else_for_it():
     }
 
 
+def test_every_error_code_of_flower_has_a_sentence():
+    codes = {value for name, value in vars(ErrorCode).items() if name.isupper()}
+    assert codes - {ErrorCode.UNKNOWN} == set(_server._CODES)
+
+
 def test_an_error_reply_is_attributed_by_the_question_not_by_its_source(caplog):
     def die(replies):
         """As Flower does when a SuperNode is killed: the error comes from node 1."""
@@ -293,7 +300,7 @@ def test_an_error_reply_is_attributed_by_the_question_not_by_its_source(caplog):
     plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
     found = calibrate(grid, plan, timeout=60)
     assert found.missing == ("B",)
-    assert "B sent no report: Flower's error code 5" in caplog.text
+    assert "B sent no report: it is not connected any more" in caplog.text
     assert SECRET not in caplog.text
 
 
@@ -307,7 +314,7 @@ def clock(monkeypatch):
         time.sleep(0.005)
 
     virtual = SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
-    monkeypatch.setattr("fedconformal.flower._apps.time", virtual)
+    monkeypatch.setattr("fedconformal.flower._server.time", virtual)
     return virtual
 
 
@@ -392,9 +399,23 @@ def test_the_round_waits_for_sites_that_are_late(caplog, clock):
 
     grid.get_nodes = one_more
     assert calibrate(grid, fc.plan(n_sites=3, confidence_level=0.8), timeout=60).n_answers == 3
-    assert "the round starts now" not in caplog.text
-    assert calibrate(grid, fc.plan(n_sites=4, confidence_level=0.8), timeout=60, wait=0).n_missing == 1
+    assert "wanted" not in caplog.text
+    more = fc.plan(n_sites=4, confidence_level=0.8)
+    with pytest.raises(ValueError, match="at least 4 sites must be there, got 3 of 4; min_sites=3 starts"):
+        calibrate(grid, more, timeout=60, wait=0)
     assert "sites connected: 3, wanted: 4" in caplog.text
+    assert calibrate(grid, more, timeout=60, min_sites=3).n_missing == 1
+
+
+def test_an_open_plan_waits_for_the_sites_that_it_is_told_of(caplog, clock):
+    grid, plan = named_grid(), fc.plan(confidence_level=0.8)
+    with pytest.raises(ValueError, match="at least 4 sites must be there, got 3"):
+        calibrate(grid, plan, timeout=60, wait=2, min_sites=4)
+    assert clock.monotonic() == 2
+    assert calibrate(grid, plan, timeout=60, min_sites=3).n_answers == 3
+    assert "whoever is connected is asked" not in caplog.text
+    assert calibrate(grid, plan, timeout=60).n_answers == 3
+    assert "the plan expects no number of sites: whoever is connected is asked" in caplog.text
 
 
 @pytest.mark.parametrize("value", [None, 0, math.inf, "5"])
@@ -411,7 +432,7 @@ def test_a_site_whose_clock_is_wrong_by_ten_minutes_is_heard():
 
 
 def test_no_large_reply_is_waited_for_beyond_the_timeout_or_holds_up_others(clock, monkeypatch):
-    monkeypatch.setattr("fedconformal.flower._apps._PATIENCE", 0.2)
+    monkeypatch.setattr("fedconformal.flower._server._PATIENCE", 0.2)
     over = threading.Event()
     grid = named_grid(names={100: "A", 101: "B", 102: "C"}, before={100: over.wait})
     plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
@@ -422,7 +443,7 @@ def test_no_large_reply_is_waited_for_beyond_the_timeout_or_holds_up_others(cloc
 
 def test_a_large_reply_that_comes_in_time_counts(monkeypatch):
     """Its fetching ends only after that of another has begun."""
-    monkeypatch.setattr("fedconformal.flower._apps._PATIENCE", 0.2)
+    monkeypatch.setattr("fedconformal.flower._server._PATIENCE", 0.2)
     other = threading.Event()
     grid = named_grid(before={100: other.wait, 102: other.set})
     assert calibrate(grid, fc.plan(n_sites=3, confidence_level=0.8), timeout=300).n_answers == 3
@@ -446,7 +467,8 @@ def test_nodes_that_nobody_can_choose_by(nodes):
         calibrate(named_grid(), fc.plan(confidence_level=0.8), timeout=60, nodes=nodes)
 
 
-def test_a_server_that_dies_goes_on_from_the_reports_it_has(tmp_path, clock):
+def test_a_server_that_dies_goes_on_from_the_reports_it_has(tmp_path, clock, caplog):
+    caplog.set_level("INFO", "flwr.fedconformal")
     plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
     names = {100: "A", 101: "B", 102: "C"}
 
@@ -459,18 +481,33 @@ def test_a_server_that_dies_goes_on_from_the_reports_it_has(tmp_path, clock):
     pull, first.pull_messages = first.pull_messages, die
     with pytest.raises(ConnectionError):
         calibrate(first, plan, timeout=60, reports=tmp_path / "reports")
+    (kept,) = (tmp_path / "reports").iterdir()
+    assert f"reports are kept in {kept}" in caplog.text
     again = named_grid(names=names)
-    found = calibrate(again, plan, timeout=60, reports=tmp_path / "reports")
+    found = calibrate(again, plan, timeout=60, reports=kept)
     assert [message.metadata.dst_node_id for message in again.sent] == [102]
     assert found.to_json() == fc.calibrate(plan, reports(plan, DATA)).to_json()
     nobody = LocalGrid([])
-    assert calibrate(nobody, plan, timeout=60, reports=tmp_path / "reports") == found
+    assert calibrate(nobody, plan, timeout=60, reports=kept) == found
     assert clock.monotonic() == 0  # nobody is waited for
     with pytest.raises(ValueError, match="another one"):
-        calibrate(nobody, fc.plan(n_sites=3), timeout=60, reports=tmp_path / "reports")
+        calibrate(nobody, fc.plan(n_sites=3), timeout=60, reports=kept)
     retrained = ArrayRecord([np.zeros(2)])  # the same plan, but no answer of before fits
     with pytest.raises(ValueError, match="folder of this model"):
-        calibrate(nobody, plan, retrained, timeout=60, reports=tmp_path / "reports")
+        calibrate(nobody, plan, retrained, timeout=60, reports=kept)
+
+
+def test_the_same_line_twice_makes_two_rounds_in_the_folder_of_the_app(tmp_path, monkeypatch):
+    monkeypatch.setenv("FLWR_HOME", str(tmp_path))
+    plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
+    for model in (1.0, 2.0):
+        grid = named_grid()
+        grid.run = SimpleNamespace(
+            run_id=1, fab_id="me/app", fab_version="1.0.0", fab_hash="0123456789abcdef"
+        )
+        calibrate(grid, plan, ArrayRecord([np.array([model])]), timeout=60, reports="reports")
+        assert len(grid.sent) == 3
+    assert len(list((tmp_path / "apps" / "me.app.1.0.0.01234567" / "reports").iterdir())) == 2
 
 
 def test_what_travels_is_small():
@@ -478,7 +515,7 @@ def test_what_travels_is_small():
     grid = LocalGrid([site(draws(1, 100), name="hospital-1")])
     seen = []
     grid.tamper = lambda replies: seen.extend(replies) or replies
-    calibrate(grid, plan, timeout=60, wait=0)
+    calibrate(grid, plan, timeout=60, wait=0, min_sites=1)
     question, reply = grid.sent[0].content["conformal"]["plan"], seen[0].content["conformal"]["report"]
     assert len(question) + len(reply) < 1500
     assert json.loads(reply)["site"] == "hospital-1"

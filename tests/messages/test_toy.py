@@ -175,15 +175,19 @@ def test_signed_reports(plan, scores):
     assert fc.documents.is_signed_by(fc.Report.from_json(signed.to_json()), key.public_key)
 
 
-def test_a_round(plan, scores, found):
+def test_a_round(plan, scores):
     log = logging.getLogger("toy")
     packed = pack_plan(plan)
     assert unpack_plan(packed) == plan
     collection = ReportCollection(plan, {name: name for name in SIZES}, engine="toy", log=log)
     for name, own in scores.items():
-        sent = CALIBRATE.answer(packed, lambda _, own=own: own, lambda _, name=name: Site(name), log=log)
+        cases = {"scores": own, "score": "absolute"}
+        sent = CALIBRATE.answer(
+            packed, lambda _, cases=cases: cases, lambda _, name=name: Site(name), log=log
+        )
         collection.receive(name, sent)
-    assert collection.calibrate(timeout=1.0, on_refused="raise") == found
+    reports = [fc.report(plan, own, site=site, score="absolute") for site, own in scores.items()]
+    assert collection.calibrate(timeout=1.0, on_refused="raise") == fc.calibrate(plan, reports)
 
 
 def test_the_auditor_verifies_what_it_can(plan, scores, found):

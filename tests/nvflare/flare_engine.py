@@ -1,5 +1,10 @@
 """FLARE's engine without any process: each site is an executor in a workspace of its own, called here."""
 
+import json
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 from nvflare.apis.client import Client
 from nvflare.apis.controller_spec import ClientTask
 from nvflare.apis.fl_constant import ReservedKey
@@ -10,7 +15,7 @@ from nvflare.apis.wf_comm_spec import WFCommSpec
 from nvflare.apis.workspace import Workspace
 from nvflare.app_common.decomposers import common_decomposers
 
-from fedconformal.nvflare import ConformalExecutor
+from fedconformal.nvflare import ConformalController, ConformalExecutor
 
 common_decomposers.register()  # as FLARE's processes do when they start: how arrays travel
 
@@ -33,8 +38,9 @@ class Scores(ConformalExecutor):
 class LocalFlare(WFCommSpec):
     """The engine and the communicator of a server; the sites answer in reverse order."""
 
-    def __init__(self, home, sites, tamper=lambda name, result: result):
-        self.home, self.tamper = home, tamper
+    def __init__(self, home, sites, tamper=lambda name, result: result, job=JOB):
+        self.home, self.tamper, self.job = home, tamper, job
+        self.handlers = []
         self.sites = dict(sites)
         self.sent, self.results = [], {}
         self.abort_after = None
@@ -42,7 +48,7 @@ class LocalFlare(WFCommSpec):
 
     def context(self, name):
         root = self.home / name
-        for folder in ("startup", "local", JOB):
+        for folder in ("startup", "local", self.job):
             (root / folder).mkdir(parents=True, exist_ok=True)
         fl_ctx = FLContext()
         engine = self if name == "server" else Engine()
@@ -50,7 +56,7 @@ class LocalFlare(WFCommSpec):
         for key, value in (
             (ReservedKey.ENGINE, engine),
             (ReservedKey.IDENTITY_NAME, name),
-            (ReservedKey.RUN_NUM, JOB),
+            (ReservedKey.RUN_NUM, self.job),
         ):
             fl_ctx.put(key, value, private=True, sticky=False)
         return fl_ctx
@@ -67,7 +73,8 @@ class LocalFlare(WFCommSpec):
         return [Client(name, f"token of {name}") for name in self.sites]
 
     def fire_event(self, event_type, fl_ctx):
-        pass
+        for handler in self.handlers:
+            handler.handle_event(event_type, fl_ctx)
 
     def broadcast_and_wait(
         self, task, fl_ctx, targets=None, min_responses=1, wait_time_after_min_received=0, abort_signal=None
@@ -87,6 +94,16 @@ class LocalFlare(WFCommSpec):
             asked = ClientTask(Client(name, f"token of {name}"), task)
             asked.result = Shareable.from_bytes(self.results[name])
             task.result_received_cb(client_task=asked, fl_ctx=fl_ctx)
+
+    def deploy(self, recipe):
+        """The controller of a recipe as the server makes it from an exported job, with its files in place."""
+        with TemporaryDirectory() as folder:
+            recipe.export(folder)
+            (config,) = Path(folder).rglob("config")
+            shutil.copytree(config, self.workspace.get_app_config_dir(self.job))
+            workflow = json.loads((config / "config_fed_server.json").read_text())["workflows"][-1]
+        assert workflow["path"] == "fedconformal.nvflare.ConformalController"
+        return ConformalController(**workflow["args"])
 
     def run(self, controller):
         """A job with one workflow; whether it ended without an error."""

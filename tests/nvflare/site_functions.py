@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import fedconformal as fc
+from fedconformal.nvflare import ConformalExecutor
 
 SECRET = "patient 4711 has a rare disease"
 LOUD = "what a site's own function writes to FLARE's log is streamed to the server"
@@ -36,9 +37,17 @@ def hangs(plan, model, fl_ctx):
 
 def poses_as_north(plan, model, fl_ctx):
     """A site can run what it likes: this one answers in another's name."""
-    from fedconformal.nvflare import _executor
+    from fedconformal.nvflare import _site
 
     report = fc.report(plan, answers(plan, model, fl_ctx), site="north").to_json(indent=None)
-    honest = _executor.make_answer
-    _executor.make_answer = lambda question, sent: honest(question, report)
+    honest = _site.make_answer
+    _site.make_answer = lambda question, sent: honest(question, report)
     return answers(plan, model, fl_ctx)
+
+
+class Simulated(ConformalExecutor):
+    """The code of a job, at sites that let it in."""
+
+    def scores(self, plan, model, fl_ctx):
+        """Return the scores of the site."""
+        return answers(plan, model, fl_ctx)

@@ -18,8 +18,6 @@ from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_exception import UnsafeComponentError
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
-from nvflare.app_common.abstract.model import make_model_learnable
-from nvflare.app_common.app_constant import AppConstants
 from nvflare.app_common.default_component_policy import DEFAULT_CLASS_ALLOW_LIST
 from nvflare.app_common.widgets.component_path_authorizer import ComponentPathAuthorizer
 from nvflare.fuel.hci.cmd_arg_utils import validate_text_file_name
@@ -32,9 +30,11 @@ from fedconformal.nvflare import (
     calibrate,
     read_calibration,
 )
+from fedconformal.nvflare._controller import read_model
 from fedconformal.protocol import model_digest
 
 TASK, CHECK_TASK = "conformal", "conformal_check"
+MODEL = {"weights": np.arange(6.0).reshape(2, 3), "nested": {"bias": [1, 2.5]}, "name": "m", "raw": b"\x00"}
 
 SECRET = "patient 4711"
 GUIDE = Path(__file__).parents[2] / "docs" / "nvflare.md"
@@ -83,7 +83,7 @@ def ask(federation, plan, **options):
 def test_the_same_calibration_as_from_files(plan, flare):
     """A whole job."""
     federation = flare()
-    assert federation.run(ConformalController(ConformalController(plan).plan, timeout=5)) == []
+    assert federation.run(federation.deploy(ConformalRecipe(plan, timeout=5))) == []
     results = federation.home / "server" / JOB
     expected = fc.calibrate(plan, reports(plan, DATA)).to_json()
     assert (results / "calibration.json").read_text() == expected + "\n"
@@ -99,7 +99,7 @@ def test_every_plan_gives_the_same_bytes_as_through_files(name, flare, tmp_path)
     for site, files in given.files.items():
         lines = [f"{key} = {json.dumps(text)}\n" for key, text in files.items()]
         (federation.local(site) / "fedconformal.toml").write_text("".join(lines))
-    assert federation.run(ConformalController(ConformalController(given.plan).plan, timeout=5)) == []
+    assert federation.run(federation.deploy(ConformalRecipe(given.plan, timeout=5))) == []
     sent, expected = given.expected()
     assert read_calibration(federation.home / "server" / JOB).to_json() == expected.to_json()
     assert sorted(Shareable.from_bytes(result)["report"] for result in federation.results.values()) == sorted(
@@ -118,10 +118,7 @@ def test_without_code_of_its_own_the_site_names_its_function(flare, monkeypatch,
         (federation.local(name) / "fedconformal.toml").write_text(text)
     assert ask(federation, PLAN).missing == ("B", "C")
     assert 'scores must be "package.module:function"' in (tmp_path / "B" / "fedconformal-log").read_text()
-    assert (
-        "a method of a subclass of ConformalExecutor, got None"
-        in (tmp_path / "C" / "fedconformal-log").read_text()
-    )
+    assert "a training script's answer(), got None" in (tmp_path / "C" / "fedconformal-log").read_text()
 
 
 @pytest.mark.parametrize(
@@ -214,13 +211,18 @@ def test_a_reply_that_is_none_is_refused_and_named(tamper, flare):
 
 
 @pytest.mark.parametrize(
-    ("code", "words"), [(ReturnCode.TASK_UNKNOWN, "TASK_UNKNOWN"), (SECRET, "unknown"), (7, "unknown")]
+    ("code", "words"),
+    [
+        (ReturnCode.TASK_UNSUPPORTED, "its executor does not know the task"),
+        (SECRET, "FLARE's error code unknown"),
+        (7, "FLARE's error code unknown"),
+    ],
 )
 def test_flare_s_own_errors_count_as_missing_and_their_text_is_not_repeated(code, words, flare, caplog):
     caplog.set_level(logging.INFO)
     found = ask(flare(tamper=lambda name, result: make_reply(code) if name == "A" else result), PLAN)
     assert found.missing == ("A",)
-    assert f"A sent no report: FLARE's error code {words}" in caplog.text
+    assert f"A sent no report: {words}" in caplog.text
     assert SECRET not in caplog.text
 
 
@@ -239,66 +241,13 @@ def test_nobody_answers(flare):
         read_calibration(federation.home)
 
 
-# -- the model ---------------------------------------------------------------------------------------------
-
-
-MODEL = {"weights": np.arange(6.0).reshape(2, 3), "nested": {"bias": [1, 2.5]}, "name": "m", "raw": b"\x00"}
-
-
-def test_the_model_that_the_training_left_travels_with_the_plan(flare):
-    seen = []
-
-    def scores(plan, model, fl_ctx):
-        seen.append(model)
-        return DATA[fl_ctx.get_identity_name()]
-
-    federation = flare(dict.fromkeys(DATA, scores))
-    left = make_model_learnable(MODEL, {})
-    federation.fl_ctx.set_prop(AppConstants.GLOBAL_MODEL, left, private=True, sticky=False)
-    plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8, terms={"model": MODEL})
-    assert federation.run(ConformalController(plan)) == []
-    assert [model_digest(model) for model in seen] == [plan.terms.model] * 3
-    with pytest.raises(ValueError, match="0 sites answered"):
-        ask(federation, plan, model={**MODEL, "name": "another"})
-
-
-def test_or_comes_from_a_persistor(flare):
-    class Persistor:
-        def load(self, fl_ctx):
-            return make_model_learnable(MODEL, {})
-
-    federation = flare()
-    federation.get_component = {"persistor": Persistor()}.get
-    assert federation.run(ConformalController(PLAN, persistor_id="persistor")) == []
-    assert {model_digest(data["model"]) for _, data in federation.sent} == {model_digest(MODEL)}
-
-
-# -- a server that dies ------------------------------------------------------------------------------------
-
-
-def test_another_job_goes_on_from_the_kept_reports_and_asks_no_site_twice(flare, tmp_path):
-    federation = flare()
-    folder = str(tmp_path / "kept")
-    federation.abort_after = 2
-    (panic,) = federation.run(ConformalController(PLAN, reports=folder))
-    assert "aborted before every site had answered" in panic
-    assert [name for name, _ in federation.sent] == ["C", "B"]
-    federation.abort_after = None
-    assert federation.run(ConformalController(PLAN, reports=folder)) == []
-    assert [name for name, _ in federation.sent] == ["C", "B", "A"]
-    expected = fc.calibrate(PLAN, reports(PLAN, DATA))
-    assert read_calibration(tmp_path / "server").to_json() == expected.to_json()
-    assert federation.run(ConformalController(PLAN, reports=folder)) == []  # nobody is asked any more
-    assert len(federation.sent) == 3
-
-
 # -- jobs --------------------------------------------------------------------------------------------------
 
 
 def exported(recipe, folder):
     recipe.export(str(folder))
     (job,) = folder.iterdir()
-    files = sorted(file.relative_to(job).name for file in job.rglob("*") if file.is_file())
+    files = [file.relative_to(job) for file in job.rglob("*") if file.is_file()]
     return files, {
         side: json.loads(next(job.rglob(f"config_fed_{side}.json")).read_text())
         for side in ("server", "client")
@@ -312,16 +261,19 @@ def test_an_exported_job_holds_every_argument_and_no_code(tmp_path, recwarn):
         "on_refused": "raise",
         "reports": "/srv/reports",
         "sites": ["a", "b"],
+        "min_sites": 2,
         "check": True,
     }
-    files, job = exported(ConformalRecipe(awkward, name="round", **options), tmp_path / "jobs")
-    assert files == ["config_fed_client.json", "config_fed_server.json", "meta.json"]
-    (workflow,) = job["server"]["workflows"]
+    files, job = exported(ConformalRecipe(awkward, name="round", model=MODEL, **options), tmp_path / "jobs")
+    assert [file for file in files if file.parts[:2] != ("app", "config")] == [Path("meta.json")]
+    assert not [file for file in files if file.suffix == ".py"]
+    *_, workflow = job["server"]["workflows"]
     assert workflow["path"] == "fedconformal.nvflare.ConformalController"
-    assert not set("{}") & set(workflow["args"]["plan"])
     made = ConformalController(**workflow["args"])
-    assert made.plan == workflow["args"]["plan"]
-    assert fc.Plan.from_json(made.plan.translate({2: "{", 3: "}"})) == awkward
+    (plan,) = tmp_path.rglob("plan.json")
+    assert (made.plan, plan.parent.parent.name) == (plan.parent.name, "config")
+    assert fc.Plan.read(plan) == awkward
+    assert model_digest(read_model(plan.parent)) == model_digest(MODEL)
     assert {name: getattr(made, name) for name in options} == options
     (executor,) = job["client"]["executors"]
     assert executor == {
@@ -350,7 +302,8 @@ def test_a_site_allows_one_class_by_the_name_in_the_guide(path, flare):
         ({"plan": PLAN, "timeout": 0}, ValueError, "timeout must be a finite number of seconds"),
         ({"plan": PLAN, "on_refused": "ignore"}, ValueError, "on_refused must be"),
         ({"plan": 5}, TypeError, "plan must be a Plan"),
-        ({"plan": "nonsense"}, ValueError, "not a plan"),
+        ({"plan": "../elsewhere"}, TypeError, "plan must be a Plan"),
+        ({"plan": PLAN, "reports": "kept"}, ValueError, "reports must be an absolute path at the server"),
     ],
 )
 def test_a_controller_that_cannot_work_is_not_made(arguments, error, words):

@@ -412,6 +412,6 @@ class TestPage:
                 [value for value, rest in offered if rest.endswith("checked")] == [usual] == [offered[0][0]]
             )
         page = render("planner.html", **page_choices())
-        assert re.findall(r'<option value="(\w+)"', page) == list(fc.scores.SCORES)
+        assert re.findall(r'<option value="([\w-]+)"', page) == list(fc.scores.SCORES)
         assert '<option value="absolute">absolute error</option>' in page
         assert all(f'id="fact-{name}"' in page for name in fc.documents.Facts.model_fields)

@@ -306,37 +306,37 @@ class TestFlower:
     def test_a_reply(self):
         from flwr.app import ConfigRecord, RecordDict
 
-        from fedconformal.flower import _apps
+        from fedconformal.flower import _client
 
         packed = fc.report(PLAN, range(30), site="A").to_json(indent=None)
 
         class Reply:
             content = RecordDict({"conformal": ConfigRecord({"report": packed})})
 
-        assert _apps.read_field(Reply, "report") == packed
+        assert _client.read_field(Reply, "report") == packed
         for name, record in self.extras().items():
             Reply.content = RecordDict({"conformal": ConfigRecord({"report": packed}), name: record})
             with pytest.raises(fc.DocumentError, match=f"carries '{name}' beside the report"):
-                rounds.unpack_report(_apps.read_field(Reply, "report"))
+                rounds.unpack_report(_client.read_field(Reply, "report"))
         Reply.content = RecordDict({"conformal": ConfigRecord({"report": packed, "model": b"x"})})
         with pytest.raises(fc.DocumentError, match="carries 'model' beside the report"):
-            rounds.unpack_report(_apps.read_field(Reply, "report"))
+            rounds.unpack_report(_client.read_field(Reply, "report"))
 
     def test_a_question(self):
         from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
-        from fedconformal.flower import _apps
+        from fedconformal.flower import _client
 
         packed = ConfigRecord({"plan": rounds.pack_plan(PLAN)})
 
         class Question:
             content = RecordDict({"conformal": packed, "arrays": ArrayRecord([np.zeros(3)])})
 
-        assert rounds.unpack_plan(_apps.read_field(Question, "plan", beside="arrays")) == PLAN
+        assert rounds.unpack_plan(_client.read_field(Question, "plan", beside="arrays")) == PLAN
         for name, record in self.extras().items():
             Question.content = RecordDict({"conformal": packed, name: record})
             with pytest.raises(fc.DocumentError, match=f"carries '{name}' beside the plan"):
-                rounds.unpack_plan(_apps.read_field(Question, "plan", beside="arrays"))
+                rounds.unpack_plan(_client.read_field(Question, "plan", beside="arrays"))
 
     def test_a_site_answers_it_with_a_code(self, caplog):
         failure = rounds.CALIBRATE.answer(

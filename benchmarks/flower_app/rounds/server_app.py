@@ -1,4 +1,4 @@
-"""Time the three rounds by turns, and weigh what travelled."""
+"""Time rounds of one kind, or two by turns, and weigh what travelled."""
 
 import json
 from pathlib import Path
@@ -29,6 +29,7 @@ def main(grid: Grid, context: Context) -> None:
         "floor": lambda: query(grid, "floor"),
         "everything": lambda: pooled(query(grid, "everything")),
     }
+    rounds = {name: rounds[name] for name in config["kinds"].split()}
     for run in rounds.values():  # processes start, modules are imported
         run()
     result = {name: {"seconds": [], "bytes": 0} for name in rounds}

@@ -5,7 +5,6 @@ from flwr.clientapp import ClientApp
 
 from digits_torch import task
 from fedconformal.flower import add_conformal, sealed
-from fedconformal.scores import LAC
 
 app = ClientApp(mods=[sealed])
 
@@ -30,10 +29,10 @@ def train(message: Message, context: Context) -> Message:
     return Message(RecordDict(content), reply_to=message)
 
 
-def calibration_scores(arrays: ArrayRecord, context: Context):
-    """1 - the probability of the true digit, and the digit, which a plan by class asks for."""
+def calibration_cases(arrays: ArrayRecord, context: Context):
+    """Digits and probabilities of the images that are kept for the calibration; the plan names the score."""
     _, (X, y), _ = task.load(context)
-    return LAC().score(y.numpy(), task.probabilities(network(arrays), X)), y.numpy()
+    return {"truth": y.numpy(), "prediction": task.probabilities(network(arrays), X)}
 
 
-add_conformal(app, calibration_scores)  # this line answers the plan with one report
+add_conformal(app, calibration_cases)  # this line answers the plan with one report

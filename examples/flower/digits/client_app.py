@@ -4,8 +4,7 @@ from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 from digits import task
-from fedconformal.flower import add_conformal, sealed
-from fedconformal.scores import LAC
+from fedconformal.flower import add_conformal, read_calibration, sealed
 
 app = ClientApp(mods=[sealed])
 
@@ -27,19 +26,26 @@ def train(message: Message, context: Context) -> Message:
     return Message(RecordDict(content), reply_to=message)
 
 
-def scores(arrays: ArrayRecord, X, y):
-    """Score each image by 1 - the probability of its true digit."""
-    return LAC().score(y, task.probabilities(arrays.to_numpy_ndarrays(), X))
+def calibration_cases(parameters, context: Context):
+    """Digits and probabilities of the images that are kept for the calibration; the plan names the score."""
+    _, (X, y), _ = data(context)
+    return {"truth": y, "prediction": task.probabilities(parameters, X)}
 
 
-def calibration_scores(arrays: ArrayRecord, context: Context):
-    """Scores of the images that are kept for the calibration."""
-    return scores(arrays, *data(context)[1])
+def new_cases(parameters, context: Context):
+    """The same for images that were never used, on which the site checks the calibration."""
+    _, _, (X, y) = data(context)
+    return {"truth": y, "prediction": task.probabilities(parameters, X)}
 
 
-def new_scores(arrays: ArrayRecord, context: Context):
-    """Scores of images that were never used, on which the site checks the calibration."""
-    return scores(arrays, *data(context)[2])
+add_conformal(app, calibration_cases, check_scores_fn=new_cases)  # this line answers the server
 
 
-add_conformal(app, calibration_scores, check_scores_fn=new_scores)  # this line answers the server
+@app.query("sets")
+def sets(message: Message, context: Context) -> Message:
+    """Prediction sets of new images, which stay here; their mean size leaves."""
+    _, _, (X, _) = data(context)
+    probabilities = task.probabilities(message.content["arrays"].to_numpy_ndarrays(), X)
+    sets = read_calibration(message).predict_set(probabilities)
+    content = {"metrics": MetricRecord({"set-size": float(sets.sum(axis=1).mean())})}
+    return Message(RecordDict(content), reply_to=message)

@@ -47,8 +47,8 @@ def _count_points(design: Design) -> int:
 
 
 def _share_votes(message: Any, kind: SiteKind, count: int) -> int:
-    """Return the votes of `count` scores of a site: its share of the unit, rounded down."""
-    return math.floor((message.unit or 0) * (kind.share or 0) * count / (kind.n + 1))
+    """Return the votes of `count` scores, or parts of cases, of a site: its share of the unit."""
+    return math.floor((message.unit or 0) * (kind.share or 0) * count / (kind.n + 1) / (message.parts or 1))
 
 
 def _find_own(claim: Claim) -> Sequence[int]:
@@ -79,12 +79,52 @@ def _check_pooled(claim: Claim) -> Verdict:
     n, message = _count_points(claim.design), claim.message
     if message.epsilon is not None:
         return _check_noisy(claim, claim.n_sites, [(1, n, claim.votes)])
+    if message.starts is not None:
+        return _check_answers(claim)
     if claim.criterion == MEAN:
-        mean = Fraction(claim.votes, n + 1)
+        mean = Fraction(claim.votes, (n + 1) * (message.parts or 1))
         return mean >= claim.level, f"at least {float(mean):.12f}"
+    if message.parts is not None:
+        missed = _bound_sum(n, n - Fraction(claim.votes, message.parts), 1 - claim.level)
+        return missed <= claim.delta, f"missed with probability {missed:.12g} at most"
     pooled = (Voters(1, n, (claim.votes,), (1,)),)
     holds, missed = check_missed(pooled, 1, 0, claim.level, claim.delta, claim.work)
     return holds, f"missed with probability {missed:.12g} at most"
+
+
+def _bound_sum(n: int, total: Fraction, risk: Fraction) -> float:
+    """Bound the probability that n losses of this mean risk sum up to so little (Hoeffding and Bentkus)."""
+    mean, r = float(total / n), float(risk)
+    if mean >= r:
+        return 1.0
+    entropy = -math.log((1 - mean) / (1 - r)) * (1 - mean) - (mean * math.log(mean / r) if mean else 0.0)
+    whole = math.ceil(total)
+    bentkus = math.e * float(special.betainc(n - whole, whole + 1, 1 - r)) if whole < n else 1.0
+    return min(math.exp(n * entropy), bentkus)
+
+
+def _check_answers(claim: Claim) -> Verdict:
+    """Check that enough answers are asked for: whatever the answers, few tests reject what is true."""
+    starts = claim.message.starts
+    missed = claim.votes * math.log(claim.level) - math.log(claim.delta / starts)
+    return missed <= _ERROR, f"tests from {starts} edges, each with a probability of {claim.delta / starts}"
+
+
+def _find_answers(claim: Claim, counts: Sequence[int]) -> int:
+    """Return the lowest edge that passes its test, and all from it up to one of the starts."""
+    message, last = claim.message, len(claim.message.edges) - 1
+    claim.work.spend(200.0 * len(counts))
+    answered = list(accumulate(reversed(counts[: last + 1])))[::-1]
+    wrong = list(accumulate(reversed(counts[last + 1 :])))[::-1]
+    least = float(claim.delta / message.starts) * (1 - _ERROR)
+    reach: list[int | None] = []  # of each edge, the lowest that is tested from it and passes
+    for n, k in zip(answered, wrong, strict=True):
+        # P(Bin(n, risk) <= k) is the chance of n - k or more right answers.
+        p_value = 1.0 if k >= n else float(special.betainc(n - k, k + 1, float(claim.level)))
+        below = reach[-1] if reach else None
+        reach.append(None if p_value > least else len(reach) if below is None else below)
+    starts = {(last + 1) * i // message.starts - 1 for i in range(1, message.starts + 1)} - {-1}
+    return min((cell for i in starts if (cell := reach[i]) is not None), default=last + 1)
 
 
 def _check_own(claim: Claim) -> Verdict:
@@ -162,10 +202,15 @@ class CurveAudit(MessageAudit):
         """Check the number of counts; exact ones may be understated."""
         find_place(planned, n, site)
         message: Any = planned.message
-        if len(payload.counts) != message.n_cells:
+        if len(payload.counts) != message.n_counts:
             return "another number of counts"
+        if message.starts is not None:
+            cells = len(message.edges)
+            pairs = zip(payload.counts[:cells], payload.counts[cells:], strict=True)
+            possible = all(0 <= wrong <= answered for answered, wrong in pairs)
+            return None if possible and sum(payload.counts[:cells]) <= n else "counts that cannot be"
         if message.epsilon is None:
-            impossible = min(payload.counts) < 0 or sum(payload.counts) > n
+            impossible = min(payload.counts) < 0 or sum(payload.counts) > n * (message.parts or 1)
         else:
             reach = 2 / float(message.epsilon) * (80 + 12 * math.sqrt(message.n_cells)) + 1
             impossible = abs(sum(payload.counts) - n) > reach
@@ -188,13 +233,15 @@ class CurveAudit(MessageAudit):
             cell = next((i for i, total in enumerate(votes) if total >= claim.votes), message.n_cells - 1)
         else:
             pooled = [sum(column) for column in zip(*counts.values(), strict=True)]
+            if message.starts is not None:
+                return float(message.edge(_find_answers(claim, pooled)))
             cell = _find_passage(claim, pooled, _count_points(design), claim.votes)
         return float(message.edge(cell))
 
     def most_votes(self, claim: Claim) -> int:
         """Return the number of scores, of sites, or of the votes of a mixture."""
         by_promise = {"each-site": claim.n_sites, "mixture": claim.message.unit or 0}
-        return by_promise.get(claim.design.promise, _count_points(claim.design))
+        return by_promise.get(claim.design.promise, _count_points(claim.design) * (claim.message.parts or 1))
 
     def finite_votes(self, claim: Claim) -> int | None:
         """Return the votes of all scores; with noise any number can be reached."""
@@ -205,8 +252,9 @@ class CurveAudit(MessageAudit):
             own = zip(kinds, _find_own(claim), strict=True)
             return sum(kind.count for kind, votes in own if votes <= kind.n)
         if claim.design.promise == "mixture":
-            return sum(kind.count * _share_votes(message, kind, kind.n) for kind in kinds)
-        return _count_points(claim.design)
+            parts = message.parts or 1
+            return sum(kind.count * _share_votes(message, kind, kind.n * parts) for kind in kinds)
+        return self.most_votes(claim)
 
     def needed_votes(self, claim: Claim, planned: Level) -> int | None:
         """Return all sites, the share of a mixture, or the rank of exact counts on average."""
@@ -215,14 +263,19 @@ class CurveAudit(MessageAudit):
             return claim.n_sites
         if promise == "mixture":
             return math.ceil(claim.level * (message.unit or 0))
-        exact = message.epsilon is None and claim.criterion == MEAN
-        return math.ceil(claim.level * (_count_points(claim.design) + 1)) if exact else None
+        exact = message.epsilon is None and claim.criterion == MEAN and message.starts is None
+        cases = (_count_points(claim.design) + 1) * (message.parts or 1)
+        return math.ceil(claim.level * cases) if exact else None
 
     def check(self, claim: Claim) -> Verdict:
         """Recompute the coverage, of counts that no faulty site can claim."""
         message, promise = claim.message, claim.design.promise
         if claim.design.max_faulty:
             return False, "a faulty site can claim every count"
+        if message.parts is not None and (message.epsilon is not None or promise == "each-site"):
+            raise NotVerifiableError("sums of losses with noise, or by site, are unknown")
+        if message.starts is not None and (promise != "population" or claim.criterion == MEAN):
+            raise NotVerifiableError("tests of answers are known with certainty, for one population")
         if (message.own and promise != "each-site") or (message.unit is None) == (promise == "mixture"):
             return False, "own counts and units do not fit the promise"
         return super().check(claim)

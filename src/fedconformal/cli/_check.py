@@ -3,12 +3,13 @@
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedconformal import monitoring
+from fedconformal import monitoring, protocol
 from fedconformal._files import STANDARD
 from fedconformal._tables import Dialect, read_column
 from fedconformal._text import count
@@ -18,6 +19,7 @@ from fedconformal.cli._show import number, paragraph, print_json, say, silence_o
 from fedconformal.documents import Calibration, Check, Plan, ReportPart
 from fedconformal.monitoring import Assessment, Comparison, CoverageCheck, LocalCheck
 from fedconformal.planning import PROMISES
+from fedconformal.protocol import SitePolicy
 
 _NEW = "This holds for new cases only: none of them may have been used to train or to calibrate."
 _MOST_ROWS = 20
@@ -63,7 +65,14 @@ def check(
             target=target,
             prediction=prediction,
             private=private is not None,
-            rng=None if account is None else account.generator(published.digest, site or ""),
+            draw=partial(
+                protocol.draw_source,
+                site=site or "",
+                policy=SitePolicy(),  # without its secret: later checks need draws of their own
+                ledger=account,
+                dataset=dataset,
+                use="check",
+            ),
             dialect=Dialect(separator, decimal, encoding),
         )
         checked = published if label is None else select_group(published, label, calibration)

@@ -28,6 +28,7 @@ def plan(
     group: list[str] | None = None,
     group_by: str | None = None,
     confidence_level: list[float] | None = None,
+    risk: list[float] | None = None,
     criterion: str | None = None,
     promise: str | None = None,
     numbers: int | None = None,
@@ -49,6 +50,8 @@ def plan(
     """Make a plan."""
     check_output(output, force=force)
     levels = confidence_level or [_DEFAULT_LEVEL]
+    if risk and confidence_level:
+        raise ValueError("--risk is 1 minus --confidence-level: give one of them")
     goal, delta = _parse.criterion(criterion)
     promised, mixture = _parse.promise(promise)
     exact, privacy = _parse.grid(curve, epsilon, bins, paper=paper)
@@ -56,6 +59,7 @@ def plan(
         n_sites=_parse.sites(sites),
         **_parse.sizes(points, group or [], group_by),
         confidence_level=levels[0] if len(levels) == 1 else levels,
+        risk=risk,
         criterion=goal,
         delta=delta,
         promise=promised,
@@ -105,8 +109,11 @@ def show_plan(plan: Plan) -> None:
     promised, notes = [], []
     for design in plan.designs:
         promise, criterion = PROMISES[design.promise](), CRITERIA[design.criterion]()
+        claim = messages.claim(design, plan.score)
         reached = [float(level.confidence_level) for level in design.levels if level.advice is None]
-        promised += [f"Promised: {promise.sentence(criterion, x, _delta(design), group)}" for x in reached]
+        promised += [
+            f"Promised: {promise.sentence(criterion, x, _delta(design), group, claim)}" for x in reached
+        ]
         if reached and messages.law(design, 0) is not None and (design.n_sites or 0) > 1:
             notes.append(promise.law_note)
     for sentence in dict.fromkeys([*promised, *filter(None, notes)]):
@@ -140,13 +147,13 @@ def _outcome_columns(plan: Plan, design: Design, place: int) -> dict[str, str | 
     """Return votes and coverage, and without groups an upper bound with all scores in one place."""
     if plan.is_grouped:
         return {**coverage_columns(design, place)}
-    n_points = sum(kind.count * kind.n for kind in design.kinds)
+    n_points, law = sum(kind.count * kind.n for kind in design.kinds), messages.law(design, place)
     pooled = float(design.confidence_levels[place]) + 1 / (n_points + 1)  # paper, section 3.3
     bound = f"{pooled:.4f}" if pooled < 1 else "-"
     return {
         "votes\nneeded": votes_needed(design, place),
         **coverage_columns(design, place),
-        "pooled\nat most": bound if PROMISES[design.promise].pools else None,
+        "pooled\nat most": bound if PROMISES[design.promise].pools and law is not None else None,
     }
 
 
@@ -191,7 +198,9 @@ def coverage_columns(design: Design, place: int) -> dict[str, str]:
     elif guarantee.coverage is None or guarantee.probability is None:
         cells = ["not known"]
     else:
-        cells = [f"{_floor(guarantee.coverage)}, at {_floor(guarantee.probability)} of new sites"]
+        share = _floor(guarantee.probability)
+        sure = f"with probability {share}" if PROMISES[design.promise].pools else f"at {share} of new sites"
+        cells = [f"{_floor(guarantee.coverage)}, {sure}"]
     return dict(zip(names, cells, strict=True))
 
 

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedconformal._extras import need
 from fedconformal._files import STANDARD, write_atomically
 from fedconformal._tables import Dialect, Table, read_table
@@ -36,6 +38,13 @@ def predict(
 ) -> None:
     """Turn predictions into intervals or label sets."""
     check_output(output, force=force)
+    if predictions.suffix.lower() == _report.ARRAYS:
+        published = read(Calibration, calibration)
+        masks = _predict_masks(published, predictions, column, output, group=group, site=site)
+        assert output is not None
+        write_atomically(output, lambda file: np.savez_compressed(file, **masks), force=force)
+        say(f"wrote {output}")
+        return
     if output not in (None, STANDARD) and output.suffix.lower() not in _TABLES:
         raise ValueError(f"{output}: the name must end with {' or '.join(_TABLES)}")
     published = read(Calibration, calibration)
@@ -62,6 +71,25 @@ def predict(
         shown = {name: table.numbers([name])[:, 0] for name in used}  # numbers, where the table has text
         result = table.frame.with_columns(frame({**shown, **added}))
     _deliver(result, None if output == STANDARD else output, force=force, as_json=json)
+
+
+def _predict_masks(
+    published: Calibration, path: Path, column: list[str] | None, output: Path | None, **where: Any
+) -> dict[str, Any]:
+    """Return the mask of each image at each level, by the name of its array."""
+    plan, group = published.plan, where.pop("group")
+    if plan.score is None or not column or output is None or output.suffix.lower() != _report.ARRAYS:
+        raise ValueError(
+            f"{path}: images need a plan that fixes the score, --column with the name of their array, and -o "
+            f"with a name that ends with {_report.ARRAYS}"
+        )
+    arrays = _report.read_arrays(path, [column[0], *([group] if group else [])])
+    labels = [str(label) for label in arrays[group].tolist()] if group else None
+    rule = _report.image_score(plan.score, path)
+    masks = prediction_sets(published, rule, rule.prediction_from(arrays[column[0]]), groups=labels, **where)
+    several = len(plan.confidence_levels) > 1
+    names = [f"in_set_{level!r}" if several else "in_set" for level in plan.confidence_levels]
+    return {name: masks[..., i] for i, name in enumerate(names)}
 
 
 def sets_of(

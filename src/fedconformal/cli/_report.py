@@ -1,9 +1,11 @@
 """``fedconformal report``, and cases from a file: scores, or truth and predictions, and groups."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -15,7 +17,7 @@ from fedconformal.cli import _files
 from fedconformal.cli._show import say, working
 from fedconformal.documents import Calibration, CalibrationView, Plan, ScoreRule
 from fedconformal.protocol import class_places, score_of
-from fedconformal.scores import SCORES, Score, from_name
+from fedconformal.scores import SCORES, LossScore, Score, from_name
 
 
 def report(
@@ -63,7 +65,7 @@ def report(
             target=target,
             prediction=prediction,
             private=protocol.is_private(question),
-            rng=None if account is None else account.generator(question.digest, site),
+            draw=partial(protocol.draw_source, site=site, policy=limits, ledger=account, dataset=dataset),
             dialect=dialect,
         )
         prepared = protocol.prepare(
@@ -132,15 +134,24 @@ def read_cases(
     target: str | None,
     prediction: list[str] | None,
     private: bool,
-    rng: np.random.Generator | None = None,
+    draw: Callable[[Score], Any] = lambda score: None,
     dialect: Dialect | None = None,
     by: Sequence[str] = (),
 ) -> tuple[list[str] | None, Floats, dict[str, list[str]]]:
     """Return the group of each case where there are groups, the scores, and other columns by name.
 
-    For a private answer no score is refused, whatever it is.
+    For a private answer no score is refused, whatever it is. ``draw`` is the source of random numbers.
     """
     _check_options(plan, path, column, target, prediction)
+    if path.suffix.lower() == ARRAYS and target is not None and plan.score is not None and prediction:
+        names = [*([] if group is None else [group]), *by]
+        arrays = read_arrays(path, [target, prediction[0], *names])
+        texts = {name: [str(label) for label in arrays[name].tolist()] for name in names}
+        score = image_score(plan.score, path)
+        truth, predicted, drawn = arrays[target], arrays[prediction[0]], score.draws(draw(score))
+        make = score.scores_or_nan if private else score.score
+        values = make(truth, predicted, **drawn)
+        return None if group is None else texts[group], values, {name: texts[name] for name in by}
     if target is None and group is None and not by:
         with _asking_for_cases(plan):
             return None, read_column(path, column, nan=private, dialect=dialect), {}
@@ -156,11 +167,17 @@ def read_cases(
             table.refuse_rows(values == -np.inf, used, "-Infinity")
         return labels, values, columns_by_name
     columns = in_class_order(plan, chosen_columns(prediction, table.columns), path)
-    if target in columns:
-        raise ValueError(f"--target and --prediction both name {target!r}: the truth is no prediction")
     score = score_of(plan.score)
-    truth = _truth(plan, score, table, target, columns, private=private)
-    drawn = score.draws(rng)
+    several = isinstance(score, LossScore)
+    targets = in_class_order(plan, chosen_columns([target], table.columns), path) if several else [target]
+    if both := sorted({*targets} & {*columns}):
+        raise ValueError(f"--target and --prediction both name {both[0]!r}: the truth is no prediction")
+    if several:
+        _check_order(targets, columns)
+        truth = table.numbers(targets, nan=private)
+    else:
+        truth = _truth(plan, score, table, target, columns, private=private)
+    drawn = score.draws(draw(score))
     if private:
         # A case without a score gets NaN, and no error reveals it.
         predicted = table.numbers(columns, nan=True)
@@ -169,6 +186,20 @@ def read_cases(
     with by_line(table, columns):
         truth = score.truth_from(truth, argument=f"column {target!r}")
         return labels, score.score(truth, predicted, **drawn), columns_by_name
+
+
+def _check_order(targets: Sequence[str], columns: Sequence[str]) -> None:
+    """Refuse columns of truth that are not those of the prediction, label by label, as far as names tell."""
+    if len(targets) != len(columns):
+        raise ValueError(
+            f"--target must name a column of 0 and 1 for each of the {count(len(columns), 'column')} of "
+            f"--prediction, separated by commas, got {count(len(targets), 'column')}"
+        )
+    true, predicted = ([name.rpartition("_")[2] for name in names] for names in (targets, columns))
+    if true != predicted and sorted(true) == sorted(predicted):
+        raise ValueError(
+            f"--target and --prediction must have the same order, got {quoted(targets)} and {quoted(columns)}"
+        )
 
 
 def _check_options(
@@ -205,6 +236,33 @@ def _asking_for_cases(plan: Plan) -> Iterator[None]:
             f"{error.place}: name the column of the truth with --target, and of the prediction with "
             f"--prediction ({_needs(plan.score)}); for a column of scores give --column"
         ) from None
+
+
+# -- images ------------------------------------------------------------------------------------------------
+
+ARRAYS = ".npz"
+
+
+def read_arrays(path: Path, names: Sequence[str]) -> dict[str, Any]:
+    """Return arrays of a file of numpy by name; objects are never unpickled."""
+    try:
+        with np.load(path, allow_pickle=False) as held:
+            if unknown := [name for name in names if name not in held]:
+                raise ValueError(f"has no array {unknown[0]!r}; it has {quoted(held.files)}")
+            arrays = {name: held[name] for name in names}
+    except (OSError, ValueError, BadZipFile) as error:
+        raise ValueError(f"{path}: {error}") from None
+    if len({array.shape[:1] for array in arrays.values()}) != 1 or not next(iter(arrays.values())).shape:
+        raise ValueError(f"{path}: {quoted(names)} must have one entry for each case")
+    return arrays
+
+
+def image_score(rule: ScoreRule, path: Path) -> Score:
+    """Return the score of a plan, refusing one that takes tables."""
+    score = score_of(rule)
+    if not score.takes_images:
+        raise ValueError(f"{path}: score {score.name!r} takes tables; .npz is for images")
+    return score
 
 
 # -- truth -------------------------------------------------------------------------------------------------

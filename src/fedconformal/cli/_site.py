@@ -3,6 +3,7 @@
 from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from fedconformal._files import STANDARD
@@ -123,13 +124,14 @@ def show_ledger(ledger: Path, *, json: bool = False) -> None:
 def new_policy(path: Path = Path("site.toml"), *, force: bool = False) -> None:
     """Write a policy with the defaults and an explanation of every line, to be edited."""
     template = files("fedconformal.cli").joinpath("policy.toml").read_text(encoding="utf-8")
-    text = template.format(**asdict(SitePolicy()))
-    deliver_text(text, path, force=force, note=f": edit it, then answer with --policy {path}")
+    text = template.format(**{**asdict(SitePolicy()), "secret": token_hex(16)})
+    deliver_text(text, path, force=force, mode=0o600, note=f": edit it, then answer with --policy {path}")
 
 
 def show_policy(policy: Path, *, json: bool = False) -> None:
     """Show a policy, including the defaults."""
     held = asdict(read_policy(policy))
+    held["secret"] = None if held["secret"] is None else "set, not shown"
     if json:
         print_json(held)
     else:

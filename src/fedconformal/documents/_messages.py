@@ -311,9 +311,26 @@ class Curve(Gridded):
         Many[Many[Annotated[int, Field(ge=0, le=limits.LARGEST_N)]]], Field(max_length=limits.MOST_LEVELS)
     ] = Field(default=(), description="by level, what is added to the votes needed at each edge but the last")
     unit: int | None = Field(default=None, ge=1, le=limits.LARGEST_UNIT, description="votes of a mixture")
+    parts: int | None = Field(
+        default=None,
+        ge=1,
+        le=limits.MOST_PARTS,
+        description="sums of losses in parts of the largest loss, instead of counts of scores",
+    )
+    starts: int | None = Field(
+        default=None,
+        ge=1,
+        le=limits.MOST_STARTS,
+        description="tests from this many edges on: counts of cases that are answered, then of wrong answers",
+    )
     own: Annotated[Many[Many[Rank]], Field(max_length=limits.MOST_LEVELS)] = Field(
         default=(), description="by level and kind of sites, the count needed at a site's own threshold"
     )
+
+    @property
+    def n_counts(self) -> int:
+        """Number of counts that a site sends."""
+        return self.n_cells if self.starts is None else 2 * len(self.edges)
 
     def count_cells(self, n_levels: int) -> int:
         """Return the number of cells, which serve all levels unless these differ."""
@@ -323,6 +340,15 @@ class Curve(Gridded):
         """Refuse offsets and own counts that are not those of the levels, edges and sites."""
         super().check(design)
         offsets, own, n_levels = self.offsets, self.own, len(design.levels)
+        if self.parts is not None and (self.epsilon is not None or own):
+            raise ValueError("sums of losses have neither noise nor own counts")
+        if self.starts is not None:
+            if self.epsilon is not None or own or self.parts is not None or not self.bounded:
+                raise ValueError(
+                    "counts of answers have neither noise, own counts nor parts, and bounded edges"
+                )
+            if 2 * len(self.edges) > limits.MOST_EDGES:
+                raise ValueError(f"counts of answers must have at most {limits.MOST_EDGES // 2:,} edges")
         if bool(offsets) != (self.epsilon is not None and not design.is_open):
             raise ValueError("offsets must be given with noise, and only with it")
         lengths = {len(each) for each in offsets}
@@ -333,7 +359,7 @@ class Curve(Gridded):
 
 
 class CurvePayload(Payload):
-    """Counts of a site's scores in each cell."""
+    """Counts of a site's scores in each cell, of its answers, or by how many parts its losses fall there."""
 
     kind: ClassVar[str] = "curve"
     counts: Many[Annotated[int, Field(ge=-(2**62), le=2**62)]] = Field(

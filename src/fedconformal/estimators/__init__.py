@@ -8,5 +8,6 @@ from fedconformal.estimators._models import (  # noqa: E402
     FederatedConformalClassifier,
     FederatedConformalRegressor,
 )
+from fedconformal.estimators._risk import FederatedRiskController  # noqa: E402
 
-__all__ = ["FederatedConformalClassifier", "FederatedConformalRegressor"]
+__all__ = ["FederatedConformalClassifier", "FederatedConformalRegressor", "FederatedRiskController"]

@@ -348,7 +348,7 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
 
     def _row_scores(self, model: Any, score: LabelScore, X: Any, y: Any) -> Floats:
         probabilities = np.asarray(model.predict_proba(X))
-        places = _class_indices(column_or_1d(y), model.classes_)
+        places = find_class_indices(column_or_1d(y), model.classes_)
         draws = self._draws(score, len(probabilities), _SCORING)
         scores = score.score(np.maximum(places, 0), probabilities, **draws)
         scores[places < 0] = np.inf
@@ -383,7 +383,7 @@ def _class_names(classes: Any) -> list[str]:
     return [str(label) for label in np.asarray(classes).tolist()]
 
 
-def _class_indices(y: NDArray[Any], classes: Any) -> NDArray[np.intp]:
+def find_class_indices(y: NDArray[Any], classes: Any) -> NDArray[np.intp]:
     """Return the class index of each label; -1, with a warning, for those the classifier does not know."""
     index = {label: i for i, label in enumerate(np.asarray(classes).tolist())}
     labels = y.tolist()

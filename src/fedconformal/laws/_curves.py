@@ -415,6 +415,126 @@ def solve_votes(
     return votes
 
 
+def bound_tail(n: int, total: float, risk: float) -> float:
+    """Return the Hoeffding-Bentkus bound of the probability that n losses sum up to so little.
+
+    Valid for independent losses in [0, 1] whose mean expectation is at least ``risk``, however they are
+    distributed (Bates et al. 2021).
+
+    Parameters
+    ----------
+    n : int
+        Number of losses.
+    total : float
+        Their sum.
+    risk : float
+        Mean of their expectations, between 0 and 1.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> round(bound_tail(500, 30, 0.1), 7)
+    0.0027252
+    """
+    mean = min(total / n, risk)
+    distance = special.xlogy(mean, mean / risk) + special.xlogy(1 - mean, (1 - mean) / (1 - risk))
+    bentkus = math.e * float(special.bdtr(math.ceil(total - _TIE), n, risk))
+    return min(math.exp(-n * float(distance)), bentkus, 1.0)
+
+
+def solve_sum(n_points: int, parts: int, level: Fraction, delta: Fraction | None = None) -> int | None:
+    """Return the smallest sum of what is found, in parts of a case, that satisfies the target.
+
+    Parameters
+    ----------
+    n_points : int
+        Number of cases at all sites together.
+    parts : int
+        Parts of a case.
+    level : Fraction
+        1 minus the risk that is allowed.
+    delta : Fraction, optional
+        Largest probability of a larger risk given the calibration data; by default the mean risk counts, as
+        in conformal risk control: the losses and one more, the largest, have at most the mean that is
+        allowed.
+
+    Returns
+    -------
+    int or None
+        None if no sum suffices.
+
+    Examples
+    --------
+    >>> solve_sum(4, 2, Fraction(1, 2)), solve_sum(4, 2, Fraction(4, 5)), solve_sum(4, 2, Fraction(9, 10))
+    (5, 8, None)
+    """
+    whole = parts * n_points
+    if delta is None:
+        needed = -(-level.numerator * parts * (n_points + 1) // level.denominator)
+        return needed if needed <= whole else None
+    risk, most = float(1 - level), float(delta) * (1 - _TIE)
+    return _bisect(lambda found: bound_tail(n_points, (whole - found) / parts, risk) <= most, 1, whole)
+
+
+def fewest_answers(level: Fraction, delta: Fraction) -> int:
+    """Return how many answers, all of them right, show that at least a share ``level`` is right.
+
+    Parameters
+    ----------
+    level : Fraction
+        Share of right answers.
+    delta : Fraction
+        Largest probability of an error.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> fewest_answers(Fraction(95, 100), Fraction(1, 10))
+    45
+    """
+    estimate = math.log(delta) / math.log(level)
+    return max(1, math.ceil(estimate + _TIE * estimate))
+
+
+def first_answered(
+    answered: Sequence[int], wrong: Sequence[int], risk: Fraction, delta: Fraction, starts: int
+) -> int | None:
+    """Return the lowest setting at which the share of wrong answers is shown to be small (Learn-then-Test).
+
+    From each start, fixed before the data, settings are tested towards more answers, each with an equal share
+    of delta, up to the first that fails. Given how many cases are answered, wrong answers are binomial.
+
+    Parameters
+    ----------
+    answered, wrong : sequence of int
+        Cases in each cell, and how many of their answers are wrong; a setting answers its cell and all after.
+    risk, delta : Fraction
+        Largest share of wrong answers, and probability of an error.
+    starts : int
+        Number of starts, evenly over the settings.
+
+    Returns
+    -------
+    int or None
+        None if no setting passes.
+    """
+    n, k = (np.cumsum(np.asarray(counts)[::-1])[::-1] for counts in (answered, wrong))
+    passes = (n > 0) & (special.bdtr(k, np.maximum(n, 1), float(risk)) <= float(delta) / starts * (1 - _TIE))
+    lowest = None
+    for start in {(i * len(passes)) // starts - 1 for i in range(1, starts + 1)} - {-1}:
+        place = start
+        while place >= 0 and passes[place]:
+            lowest = place if lowest is None else min(lowest, place)
+            place -= 1
+    return lowest
+
+
 def compute_offsets(noise: CurveNoise, level: Fraction, noisier: float, quieter: float) -> tuple[int, ...]:
     """Return offsets that compensate for noise unlike that of the edge at the level.
 

@@ -12,6 +12,7 @@ from fedconformal.messages._base import (
     Message,
     check_plan,
     choose_message,
+    claim,
     guarantee,
     largest_so_far,
     law,

@@ -12,10 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedconformal._util import Registry
-from fedconformal.documents import Design, Level, MessageData, Payload, Plan, SiteKind
+from fedconformal.documents import Design, Level, MessageData, Payload, Plan, ScoreRule, SiteKind
 from fedconformal.laws import MOST_WORK, CoverageLaw
 from fedconformal.planning import CRITERIA, PROMISES, Goal, Guarantee, Promise
 from fedconformal.privacy import Bins, Privacy
+from fedconformal.scores import claim_of
 
 MESSAGES: Registry[Message] = Registry("message", "fedconformal.messages")
 """All messages by name."""
@@ -46,6 +47,9 @@ class DesignRequest:
         Grid of exact curves.
     privacy : Privacy or None
         Privacy of every report.
+    parts, starts : int or None
+        With ``curve``, parts in which losses are summed up, or number of starts of tests of answers; None for
+        counts of scores.
     """
 
     promise: Promise
@@ -56,6 +60,8 @@ class DesignRequest:
     uses_paper_ranks: bool = False
     curve: Bins | None = None
     privacy: Privacy | None = None
+    parts: int | None = None
+    starts: int | None = None
 
 
 @dataclass(frozen=True)
@@ -206,6 +212,10 @@ class Message(ABC):
         """Return whether the distribution is a lower bound of the coverage, rather than its distribution."""
         return design.max_faulty > 0
 
+    def claim(self, design: Design, score: ScoreRule | None) -> str | None:
+        """Return what is promised to new cases, for a sentence, where that is not up to the score."""
+        return None
+
     def expected(self, design: Design, place: int, masses: Any = None) -> tuple[float, float] | None:
         """Return mean and standard deviation of the coverage to expect where noise adds to the guarantee.
 
@@ -303,6 +313,11 @@ def choose_message(request: DesignRequest) -> Message:
     """
     if request.privacy is not None and request.curve is not None:
         raise ValueError("curve must be left out with privacy, whose bins are its grid")
+    for given in ("parts", "starts"):
+        if getattr(request, given) is not None and request.curve is None:
+            raise ValueError(f"{given} goes with curve, whose edges are the settings, and without privacy")
+    if request.parts is not None and request.starts is not None:
+        raise ValueError("parts and starts do not go together: sums of losses, or counts of answers")
     if request.privacy is not None:
         name = request.privacy.message
     elif request.curve is not None:
@@ -376,6 +391,24 @@ def check_plan(plan: Plan, *, is_planned: bool = False) -> None:
 
 
 # -- attributes of plans and calibrations --------------------------------------------------------------
+
+
+def claim(design: Design, score: ScoreRule | None) -> str:
+    """Return what a design promises to new cases, for the sentence of the promise.
+
+    Parameters
+    ----------
+    design : Design
+        The design.
+    score : ScoreRule or None
+        Score of its plan.
+
+    Returns
+    -------
+    str
+        A template with ``{share}`` and ``{whose}``.
+    """
+    return of(design.message).claim(design, score) or claim_of(None if score is None else score.name)
 
 
 def law(design: Design, place: int) -> Any:

@@ -10,21 +10,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate
+from operator import sub
 from typing import Any, ClassVar
 
 import numpy as np
 
 from fedconformal._text import count
-from fedconformal._util import Floats
+from fedconformal._util import Floats, Ints, integer
 from fedconformal.documents import (
     LARGEST_N,
+    MOST_PARTS,
     MOST_SITES,
+    MOST_STARTS,
     Advice,
     Curve,
     CurvePayload,
     Design,
     Level,
     Payload,
+    ScoreRule,
     SiteKind,
     total_sites,
 )
@@ -34,8 +38,11 @@ from fedconformal.laws._curves import (
     NoisyCurve,
     choose_curve,
     compute_references,
+    fewest_answers,
+    first_answered,
     last_passage,
     simulate_coverage,
+    solve_sum,
     solve_votes,
     total_reach,
 )
@@ -48,6 +55,7 @@ from fedconformal.privacy import Bins, exact_text, prepare_noisy_counts, scale_n
 
 _LARGEST_UNIT = 10**18  # votes of a whole mixture, beyond which they are rounded
 _RUNS = 4000  # simulated calibrations for an expectation
+_ROUNDING = 1e-9  # of a part, so that 0.07 is seven parts of a hundred
 _NEVER = LARGEST_N + 1  # count of a site that is too small for a threshold of its own
 
 
@@ -78,15 +86,25 @@ class CurveMessage(Message):
             )
         if request.uses_paper_ranks:
             raise ValueError("local_ranks must be left out with curves: sites send counts, not ranks")
-        message = Curve(edges=bins.edges, bounded=bins.bounded, epsilon=epsilon)
+        if request.parts is not None:
+            integer("parts", request.parts, low=1, high=MOST_PARTS)
+        if request.starts is not None:
+            integer("starts", request.starts, low=1, high=MOST_STARTS)
+        message = Curve(
+            edges=bins.edges,
+            bounded=bins.bounded or request.starts is not None,
+            epsilon=epsilon,
+            parts=request.parts,
+            starts=request.starts,
+        )
         for goal in request.goals:
-            self._check_goal(goal, request.promise.name, is_open=request.sites is None, epsilon=epsilon)
+            self._check_goal(goal, request.promise.name, request.sites is None, message)
         if request.sites is None:
             return Choice(message, tuple(goal.make_level(None) for goal in request.goals), None)
         sites = tuple(
             kind.model_copy(update={"asked": False}) if kind.share == 0 else kind for kind in request.sites
         )
-        rules = _RULES[request.promise.name](sites, message, request.goals)
+        rules = _rule_class(request.promise.name, message)(sites, message, request.goals)
         rules = replace(rules, message=rules.completed())
         levels = [rules.solve(place) for place in range(len(request.goals))]
         for place, goal in enumerate(request.goals):
@@ -94,11 +112,16 @@ class CurveMessage(Message):
                 levels[place] = goal.make_level(rules.hopeless, rules.advise(place, goal.max_missing or 0))
         return Choice(rules.message, tuple(levels), sites)
 
-    def _check_goal(self, goal: Goal, promise: str, *, is_open: bool, epsilon: Fraction | None) -> None:
+    def _check_goal(self, goal: Goal, promise: str, is_open: bool, message: Curve) -> None:
         PROMISES[promise]().check_goal(goal, is_open=is_open)
-        if promise not in _RULES:
+        epsilon = message.epsilon
+        able = [name for name, rules in _RULES.items() if message.parts is None or not rules.has_own]
+        if message.starts is not None and not (_RULES.get(promise) is _Rules and goal.criterion.takes_delta):
+            raise ValueError("starts goes with promise 'population' and criterion 'conditional' alone")
+        if promise not in able:
+            what = "curves" if message.parts is None and message.starts is None else "sums of losses"
             raise ValueError(
-                f"promise must be one of {', '.join(map(repr, _RULES))} with curves, got {promise!r}"
+                f"promise must be one of {', '.join(map(repr, able))} with {what}, got {promise!r}"
             )
         if not (goal.criterion.is_mean or goal.criterion.takes_delta):
             raise ValueError(f"criterion {goal.criterion.name!r} does not go with curves")
@@ -115,7 +138,7 @@ class CurveMessage(Message):
         """Refuse votes below those that the promise needs."""
         message = _data(design)
         for goal in Goal.all_of(design):
-            self._check_goal(goal, design.promise, is_open=design.is_open, epsilon=message.epsilon)
+            self._check_goal(goal, design.promise, design.is_open, message)
         rules = _rules(design)
         if bool(message.own) > rules.has_own or (message.unit is not None) != rules.has_unit:
             raise ValueError("own counts go with promise 'each-site' alone, and a unit with 'mixture' alone")
@@ -141,11 +164,16 @@ class CurveMessage(Message):
     def count_numbers(self, design: Design, n: int, site: str) -> int:
         """Count the cells."""
         design.find_kind(n, site=site)
-        return _data(design).n_cells
+        return _data(design).n_counts
 
     def discloses(self, design: Design, n: int, site: str) -> str:
         """Name the cells, and the noise."""
         message = _data(design)
+        if message.starts is not None:
+            settings = f"at {len(message.edges):,} settings, and how many of the answers are wrong"
+            return f"how many of your {count(n, 'case')} are answered {settings}"
+        if message.parts is not None:
+            return f"the sums of the losses of your {count(n, 'case')} at {message.n_cells - 1:,} settings"
         if message.epsilon is None:
             shown = "which show every score up to the width of a cell"
             return f"the counts of your {count(n, 'score')} in {message.n_cells:,} cells, {shown}"
@@ -154,8 +182,12 @@ class CurveMessage(Message):
 
     def summarize(self, design: Design, place: int) -> str:
         """Name the number of counts."""
-        noisy = "" if _data(design).epsilon is None else "noisy "
-        return f"{_data(design).n_cells:,} {noisy}counts"
+        message = _data(design)
+        if message.starts is not None:
+            return f"2 x {len(message.edges):,} counts"
+        if message.parts is not None:
+            return f"{message.n_cells - 1:,} sums of losses"
+        return f"{message.n_cells:,} {'' if message.epsilon is None else 'noisy '}counts"
 
     def prepare(
         self, design: Design, scores: Any, *, site: str, round_id: str | None, options: Mapping[str, Any]
@@ -163,7 +195,14 @@ class CurveMessage(Message):
         """Count the scores in each cell; small counts may be left out, as that only raises the threshold."""
         message = _data(design)
         self.count_numbers(design, scores.size, site)
-        counts = Bins(message.edges, bounded=message.bounded).place(scores)
+        if message.starts is not None:
+            if options.get("round_down_to", 0) > 1:
+                raise ValueError("round_down_to must be 0 in the site's policy: wrong answers must all count")
+            counts = _count_answers(message, *scores["losses"].T)
+        elif message.parts is None:
+            counts = Bins(message.edges, bounded=message.bounded).place(scores)
+        else:
+            counts = _count_parts(message, scores["losses"])
         if message.epsilon is not None:
             draw = prepare_noisy_counts(counts, message.epsilon)
             return lambda: CurvePayload(counts=tuple(draw()))
@@ -182,10 +221,16 @@ class CurveMessage(Message):
         """Check the number of counts, and that exact ones can be counts."""
         design.find_kind(answer.n, site=answer.site)
         counts, message = answer.payload.counts, _data(design)
-        if len(counts) != message.n_cells:
-            return f"{count(len(counts), 'count')} instead of {message.n_cells}"
-        if message.epsilon is None and (min(counts) < 0 or sum(counts) > answer.n):
-            return f"counts must be at least 0 and add up to at most {answer.n:,}"
+        if len(counts) != message.n_counts:
+            return f"{count(len(counts), 'count')} instead of {message.n_counts}"
+        if message.starts is not None:
+            cells = len(message.edges)
+            if min(counts) < 0 or sum(counts[:cells]) > answer.n or min(map(sub, counts, counts[cells:])) < 0:
+                return f"counts must be those of at most {answer.n:,} answers, and no more of them wrong"
+            return None
+        most = answer.n * (message.parts or 1)
+        if message.epsilon is None and (min(counts) < 0 or sum(counts) > most):
+            return f"counts must be at least 0 and add up to at most {most:,}"
         if message.epsilon is not None:
             noise = scale_noise(message.n_cells, 1, message.epsilon)
             if abs(sum(counts) - answer.n) > total_reach(noise.cells, noise.scale):
@@ -232,6 +277,16 @@ class CurveMessage(Message):
         """Return whether the votes can be reached without the largest sites."""
         return design.levels[place].advice is None and _rules(design).tolerates(place, n_missing)
 
+    def claim(self, design: Design, score: ScoreRule | None) -> str | None:
+        """Return the promise of answers, or of losses without a name, which are not about sets."""
+        message = _data(design)
+        if message.starts is not None:
+            return "at least {share} of the answers are right, among {whose}"
+        unnamed = message.parts is not None and score is None
+        return (
+            "at least {share} of the largest loss is avoided, in the mean over {whose}" if unnamed else None
+        )
+
     def expected(
         self, design: Design, place: int, masses: Floats | None = None, *, runs: int = _RUNS, rng: int = 1
     ) -> tuple[float, float]:
@@ -261,6 +316,21 @@ class CurveMessage(Message):
         return simulated.mean, simulated.std
 
 
+def _count_parts(message: Curve, losses: Floats) -> Ints:
+    """Return by how many parts all losses together fall up to each edge, losses rounded up to parts."""
+    kept = losses[:, : message.n_cells - 1]  # at the last edge everything is selected
+    missed = np.ceil((message.parts or 1) * kept - _ROUNDING).astype(np.int64).sum(axis=0)
+    whole = (message.parts or 1) * len(losses)
+    return np.asarray(np.diff(whole - missed, prepend=0, append=whole))
+
+
+def _count_answers(message: Curve, confidence: Floats, wrong: Floats) -> Ints:
+    """Count the cases from each edge up to the next, then how many of these are wrong."""
+    cell, cells = np.searchsorted(message.edges, confidence, side="right") - 1, len(message.edges)
+    counts = [np.bincount(own[own >= 0], minlength=cells) for own in (cell, cell[wrong == 1])]
+    return np.concatenate(counts)
+
+
 def _data(design: Design) -> Curve:
     assert isinstance(design.message, Curve)
     return design.message
@@ -269,7 +339,12 @@ def _data(design: Design) -> Curve:
 def _rules(design: Design) -> "_Rules":
     if design.promise not in _RULES:
         raise ValueError(f"promise {design.promise!r} does not go with curves")
-    return _RULES[design.promise](design.kinds, _data(design), Goal.all_of(design))
+    message = _data(design)
+    return _rule_class(design.promise, message)(design.kinds, message, Goal.all_of(design))
+
+
+def _rule_class(promise: str, message: Curve) -> "type[_Rules]":
+    return _RULES[promise] if message.starts is None else _AnswerRules
 
 
 @dataclass(frozen=True)
@@ -297,9 +372,14 @@ class _Rules:
         return sum(kind.count * kind.n for kind in self.sites)
 
     @property
+    def parts(self) -> int:
+        """Votes of a case."""
+        return self.message.parts or 1
+
+    @property
     def hopeless(self) -> int:
         """Votes that cannot be reached."""
-        return self.n_points + 1
+        return self.parts * self.n_points + 1
 
     def noise(self, n_sites: int) -> CurveNoise:
         """Return the distribution of the noise in the sum of this many curves."""
@@ -346,6 +426,8 @@ class _Rules:
         """Return the smallest count that satisfies a goal with this many scores and sites; None if none."""
         if n_points < 1:
             return None
+        if self.message.parts is not None:
+            return solve_sum(n_points, self.parts, self.goals[place].level, self.delta(place))
         votes = solve_votes(
             n_points,
             self.noise(n_sites),
@@ -373,7 +455,7 @@ class _Rules:
         needed = self.needed(place)
         if needed is None or (level.votes or 0) < needed:
             raise ValueError("the votes needed are too few for this promise")
-        if self.message.epsilon is None and (level.votes or 0) > self.n_points:
+        if self.message.epsilon is None and (level.votes or 0) > self.parts * self.n_points:
             raise ValueError("the votes needed are more than there are scores")
 
     def tolerates(self, place: int, n_missing: int) -> bool:
@@ -424,15 +506,20 @@ class _Rules:
         return CoverageLaw.of_sites(self.curve(place, n_points, votes), np.array([1]), server_rank=1)
 
     def law(self, place: int, level: Level) -> CoverageLaw | None:
-        """Return the distribution of the coverage, or a bound of it."""
+        """Return the distribution of the coverage, or a bound of it; none is known for losses and answers."""
+        if self.message.parts is not None or self.message.starts is not None:
+            return None
         if level.advice is not None:
             return CoverageLaw(1, self.n_points, level.votes, 1)
         return self.curve_law(place, self.n_points, level.votes or 1)
 
     def guarantee(self, place: int, level: Level) -> Guarantee:
         """Return the guarantee."""
-        law, wanted = self.law(place, level), float(self.goals[place].level)
-        assert law is not None
+        law, wanted, delta = self.law(place, level), float(self.goals[place].level), self.delta(place)
+        if law is None and delta is not None:
+            return Guarantee(None, wanted, float(1 - delta))
+        if law is None:
+            return Guarantee(min((level.votes or 0) / (self.parts * (self.n_points + 1)), 1.0))
         is_noisy = self.message.epsilon is not None and level.advice is None
         mean = self.deciding(place, level).mean_bound if is_noisy else law.mean()
         return Guarantee(mean, wanted, float(law.sf(wanted)))
@@ -440,6 +527,21 @@ class _Rules:
     def deciding(self, place: int, level: Level) -> NoisyCurve:
         """Return the curve whose threshold varies most."""
         return self.curve(place, self.n_points, level.votes or 1)
+
+
+class _AnswerRules(_Rules):
+    """Of the cases that are answered few are wrong: tests of settings, from several starts."""
+
+    def fewest(self, place: int, n_points: int, n_sites: int) -> int | None:
+        goal, starts = self.goals[place], self.message.starts or 1
+        needed = fewest_answers(goal.level, goal.delta / starts)
+        return needed if needed <= n_points else None
+
+    def threshold_cell(self, place: int, level: Level, counts: Mapping[str, Sequence[int]]) -> int:
+        sums, cells = [sum(column) for column in zip(*counts.values(), strict=True)], len(self.message.edges)
+        goal, starts = self.goals[place], self.message.starts or 1
+        lowest = first_answered(sums[:cells], sums[cells:], 1 - goal.level, goal.delta, starts)
+        return self.message.n_cells - 1 if lowest is None else lowest
 
 
 class _EachSiteRules(_Rules):
@@ -522,7 +624,7 @@ class _MixtureRules(_Rules):
 
     def completed(self) -> Curve:
         """Choose the votes of the whole mixture."""
-        shares = [(kind.share or Fraction(0)) / (kind.n + 1) for kind in self.sites]
+        shares = [(kind.share or Fraction(0)) / (kind.n + 1) / self.parts for kind in self.sites]
         unit = common_denominator(shares, _LARGEST_UNIT) or _LARGEST_UNIT
         return self.message.model_copy(update={"unit": unit})
 
@@ -550,7 +652,7 @@ class _MixtureRules(_Rules):
             raise ValueError("the votes needed are too few for a promise to this mixture")
 
     def tolerates(self, place: int, n_missing: int) -> bool:
-        own = [floor_votes(self._unit, kind, kind.n) for kind in self.sites]
+        own = [floor_votes(self._unit, kind, kind.n * self.parts, self.parts) for kind in self.sites]
         counts = [kind.count for kind in self.sites]
         left = heaviest(own, counts, self.n_sites) - heaviest(own, counts, n_missing)
         return left >= self._votes(place)
@@ -560,7 +662,7 @@ class _MixtureRules(_Rules):
 
     def threshold_cell(self, place: int, level: Level, counts: Mapping[str, Sequence[int]]) -> int:
         curves = [
-            [floor_votes(self._unit, kind, total) for total in accumulate(map(int, counts[name]))]
+            [floor_votes(self._unit, kind, total, self.parts) for total in accumulate(map(int, counts[name]))]
             for kind in self.sites
             for name in kind.names
         ]

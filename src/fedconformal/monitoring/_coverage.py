@@ -41,6 +41,7 @@ from fedconformal.documents import (
 )
 from fedconformal.metrics import clopper_pearson
 from fedconformal.privacy import CountNoise
+from fedconformal.protocol import refuse_answers
 
 Checked = Calibration | CalibrationView
 """A calibration, or one group of it."""
@@ -114,6 +115,7 @@ def count_cases(
     site: str | None = None,
 ) -> Cases:
     """Compare scores with the thresholds of their cases; an infinite threshold covers everything."""
+    refuse_answers(checked.whole.plan)
     thresholds = _thresholds_of_cases(checked, scores.size, groups, site)
     exact = scores.astype(np.result_type(scores, np.float64), copy=False)  # else the threshold is rounded
     inside = (exact[:, np.newaxis] <= thresholds) | np.isposinf(thresholds)

@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import logging
 import math
+import tempfile
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+from nvflare.apis.analytix import AnalyticsDataType
 from nvflare.apis.controller_spec import ClientTask, Task
 from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
+from nvflare.apis.utils.analytix_utils import create_analytic_dxo, send_analytic_dxo
+from nvflare.app_common.abstract.fl_model import FLModel
 from nvflare.app_common.abstract.model import ModelLearnable, ModelLearnableKey
 from nvflare.app_common.app_constant import AppConstants
-from nvflare.job_config.api import FedJob
-from nvflare.recipe.spec import Recipe
+from nvflare.app_common.app_event_type import AppEventType
+from nvflare.app_common.decomposers import common_decomposers
+from nvflare.app_common.utils.fl_model_utils import FLModelUtils
+from nvflare.fuel.utils import fobs
 
 from fedconformal import rounds
 from fedconformal._files import write_text
 from fedconformal.documents import Calibration, CalibrationView, Plan
-from fedconformal.nvflare._executor import FAILURE, MODEL, ConformalExecutor, leave_out_of_jobs, read_field
+from fedconformal.nvflare._executor import leave_out_of_jobs
+from fedconformal.nvflare._site import FAILURE, MODEL, Home, read_field, refuse_wiped
 from fedconformal.protocol import model_digest
 
 if TYPE_CHECKING:
@@ -31,13 +40,25 @@ if TYPE_CHECKING:
 log = logging.getLogger("fedconformal.nvflare")
 
 CALIBRATION, REPORTS, CHECKED = "calibration.json", "reports", "check.txt"
+SITES = "conformal_sites"
+"""Metric with the number of sites that answered."""
 
 Model = Mapping[str, Any]
 """Parameters of a model by their names, as in FLARE's ``FLModel.params``."""
 
-_CODES = frozenset(value for name, value in vars(ReturnCode).items() if name.isupper())
-# FLARE takes text in braces for a variable. Control characters, which JSON escapes, stand for them in a job.
-_TO_JOB, _FROM_JOB = str.maketrans("{}", "\x02\x03"), str.maketrans("\x02\x03", "{}")
+CODES = {
+    ReturnCode.EXECUTION_EXCEPTION: "its executor failed",
+    ReturnCode.EXECUTION_RESULT_ERROR: "its executor gave no reply",
+    ReturnCode.TASK_ABORTED: "the task was aborted there",
+    ReturnCode.TASK_DATA_FILTER_ERROR: "one of its filters for task data failed",
+    ReturnCode.TASK_RESULT_FILTER_ERROR: "one of its filters for results failed",
+    ReturnCode.TASK_UNSUPPORTED: "its executor does not know the task",
+    ReturnCode.TIMEOUT: "it did not answer in FLARE's own time limit",
+}
+"""Descriptions of FLARE's return codes that a site can send; of others not even the text is repeated."""
+_FOBS = "fobs"
+"""Name under which a model that is not made of arrays is kept, as FLARE's own bytes."""
+_FLARE: dict[str, Any] = {"engine": "FLARE", "log": log, "codes": CODES}
 
 
 class RoundAbortedError(RuntimeError):
@@ -55,6 +76,7 @@ def calibrate(
     on_refused: Literal["raise", "skip"] = "skip",
     reports: str | Path | None = None,
     sites: Collection[str] | None = None,
+    min_sites: int | None = None,
 ) -> Calibration:
     """Ask every site of the job for its report, once, and turn the reports into a Calibration.
 
@@ -80,10 +102,13 @@ def calibrate(
         Skip reports that do not answer the plan and list them in the calibration, or raise
         RefusedReportsError.
     reports : str or Path, optional
-        A folder in which reports are kept as they arrive. Called again with the same folder and plan, only
-        sites whose answers are not in it are asked, and nobody once the round is complete.
+        A folder in which the model and the reports are kept as they arrive. Called again with the same
+        folder and plan, and the same model or none, only sites whose answers are not in it are asked, and
+        nobody once the round is complete.
     sites : collection of str, optional
         The names of the sites to ask; all of the job's by default.
+    min_sites : int, optional
+        Number of sites that must be there; by default as many as the plan needs for finite thresholds.
 
     Returns
     -------
@@ -92,6 +117,8 @@ def calibrate(
 
     Raises
     ------
+    ValueError
+        If too few sites are there or answered.
     RoundAbortedError
         If the job was aborted before the round was over.
 
@@ -106,10 +133,14 @@ def calibrate(
     (3, ())
     """
     rounds.check_options(timeout, on_refused=on_refused)
-    digest = model_digest(model) if model else None
-    folder = None if reports is None else rounds.Folder(reports, plan, model=digest)
+    if model is None and reports is not None:
+        model = read_model(reports)
+    folder = None if reports is None else make_folder(reports, plan, model)
     nodes = _select_sites(fl_ctx, sites)
-    collection = rounds.ReportCollection(plan, nodes, engine="FLARE", log=log, folder=folder)
+    if folder is None or not folder.is_complete:
+        answered = [] if folder is None else [report.site for report in folder.read()[0]]
+        rounds.check_present(plan, nodes, answered=answered, minimum=min_sites, log=log)
+    collection = rounds.ReportCollection(plan, nodes, folder=folder, **_FLARE)
     _ask(controller, collection, model, fl_ctx, timeout, abort_signal)
     return collection.calibrate(timeout=timeout, on_refused=on_refused)
 
@@ -161,7 +192,7 @@ def check(
     [('north', 200), ('south', 200), ('west', 200)]
     """
     rounds.check_options(timeout)
-    collection = rounds.CheckCollection(calibration, _select_sites(fl_ctx, sites), engine="FLARE", log=log)
+    collection = rounds.CheckCollection(calibration, _select_sites(fl_ctx, sites), **_FLARE)
     _ask(controller, collection, model, fl_ctx, timeout, abort_signal)
     return collection.assess(timeout=timeout)
 
@@ -169,25 +200,31 @@ def check(
 class ConformalController(Controller):
     """Workflow of one calibration round, for a job of its own or after the training in the same job.
 
-    The trained model travels with the plan. The Calibration is written to ``calibration.json``
-    among the job's results, and the reports beside it, in ``reports``, as they arrive.
+    The trained model travels with the plan. The Calibration is written to ``calibration.json`` among the
+    job's results, and the model and the reports beside it, in ``reports``, as they arrive. Threshold, mean
+    coverage and number of sites go to the job's metrics summary, and as analytics events to trackers.
 
     Parameters
     ----------
     plan : Plan or str
-        The plan to be answered; as text only in the configuration of a job.
+        The plan to be answered; in the configuration of a job the name of the folder that holds it.
     timeout : float
         Seconds until a site that has not answered counts as missing.
+    model : mapping, optional
+        The parameters of the model by their names, which the job then carries. Without them it is the model
+        in ``reports``, if an earlier job left one, or else the one that the same job trained.
     persistor_id : str
-        The component to load the model from; without one it is the global model of an earlier workflow, if
-        there is any.
+        The component to load the trained model from; without one it is the global model of an earlier
+        workflow, if there is any.
     on_refused : {"skip", "raise"}
         Skip reports that do not answer the plan and list them in the calibration, or end the job.
     reports : str
-        A folder at the server for the reports, instead of one among the job's results: another job with the
-        same plan and folder resumes the round, and asks no site twice.
+        A folder at the server for model and reports, instead of one among the job's results: another job with
+        the same plan and folder resumes the round with the same model, and asks no site twice.
     sites : list of str, optional
         The names of the sites to ask; all of the job's by default.
+    min_sites : int, optional
+        Number of sites that must be there; by default as many as the plan needs for finite thresholds.
     check : bool
         True to ask the sites afterwards for the coverage of new cases, which is written to ``check.txt``
         beside the calibration.
@@ -208,25 +245,32 @@ class ConformalController(Controller):
         self,
         plan: Plan | str,
         timeout: float = 300.0,
+        model: Model | None = None,
         persistor_id: str = "",
         on_refused: Literal["raise", "skip"] = "skip",
         reports: str = "",
         sites: list[str] | None = None,
+        min_sites: int | None = None,
         check: bool = False,
     ) -> None:
         super().__init__()
-        if not isinstance(plan, Plan | str):
-            raise TypeError(f"plan must be a Plan, or the text of one in a job's configuration, got {plan!r}")
+        if not isinstance(plan, Plan) and (not isinstance(plan, str) or Path(plan).name != plan):
+            raise TypeError(f"plan must be a Plan, or the name of its folder in a job, got {plan!r}")
         rounds.check_options(timeout, on_refused=on_refused)
+        if reports and not Path(reports).is_absolute():
+            raise ValueError(f"reports must be an absolute path at the server, got {reports!r}")
         # FLARE writes a job's configuration from attributes that are named as the parameters are.
-        read = plan if isinstance(plan, Plan) else Plan.from_json(plan.translate(_FROM_JOB))
-        self.plan = read.to_json(indent=None).translate(_TO_JOB)
+        self._document = plan if isinstance(plan, Plan) else None
+        self.plan = f"conformal-{plan.digest[-12:]}" if isinstance(plan, Plan) else plan
         self.timeout = timeout
+        self.model, self._parameters = None, model
         self.persistor_id = persistor_id
         self.on_refused: Literal["raise", "skip"] = on_refused
         self.reports = reports
         self.sites = sites
+        self.min_sites = min_sites
         self.check = check
+        self._aggregated: FLModel | None = None
 
     def start_controller(self, fl_ctx: FLContext) -> None:
         """Do nothing: there is nothing to prepare.
@@ -269,29 +313,40 @@ class ConformalController(Controller):
             The server's context.
         """
         results = Path(fl_ctx.get_workspace().get_result_root(fl_ctx.get_job_id()))
-        options: dict[str, Any] = {
-            "model": self._model(fl_ctx),
-            "timeout": self.timeout,
-            "abort_signal": abort_signal,
-            "sites": self.sites,
-        }
+        home, reports = Home.of(fl_ctx), Path(self.reports or results / REPORTS)
+        options: dict[str, Any] = {"timeout": self.timeout, "abort_signal": abort_signal, "sites": self.sites}
+        kept: dict[str, Any] = {"reports": reports, "min_sites": self.min_sites}
         try:
-            calibration = calibrate(
-                self,
-                Plan.from_json(self.plan.translate(_FROM_JOB)),
-                fl_ctx,
-                on_refused=self.on_refused,
-                reports=self.reports or results / REPORTS,
-                **options,
-            )
+            if self.reports:
+                refuse_wiped("reports", reports, home.root, home.job)
+            plan, options["model"] = self._read_job(fl_ctx, reports)
+            calibration = calibrate(self, plan, fl_ctx, on_refused=self.on_refused, **options, **kept)
         except (ValueError, RoundAbortedError) as error:
             self.system_panic(f"no calibration: {error}", fl_ctx)
             return
         write_text(results / CALIBRATION, calibration.to_json() + "\n", force=True)
-        log.info("%s: %d sites answered", results / CALIBRATION, calibration.n_answers)
+        log.info("the calibration is in %s", results / CALIBRATION)
+        self._publish(calibration, fl_ctx)
         if self.check:
             lines = self._check_lines(calibration, fl_ctx, **options)
             write_text(results / CHECKED, "".join(f"{line}\n" for line in lines), force=True)
+
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        """Remember the metrics of the training, beside which those of the round are published.
+
+        Parameters
+        ----------
+        event_type : str
+            FLARE's event.
+        fl_ctx : FLContext
+            The server's context.
+        """
+        super().handle_event(event_type, fl_ctx)
+        if event_type == AppEventType.AFTER_AGGREGATION:
+            result = fl_ctx.get_prop(AppConstants.AGGREGATION_RESULT)
+            with suppress(ValueError):  # some workflows aggregate what is no model
+                result = FLModelUtils.from_shareable(result) if isinstance(result, Shareable) else result
+            self._aggregated = result if isinstance(result, FLModel) else self._aggregated
 
     def add_to_fed_job(self, job: Any, ctx: Any, **kwargs: Any) -> None:
         """Let FLARE's job API add this controller.
@@ -301,10 +356,14 @@ class ConformalController(Controller):
         job, ctx : FedJob and JobCtx
             As FLARE calls it.
         **kwargs
-            None are known.
+            Left out: there are none for a controller.
         """
         leave_out_of_jobs(job)
-        super().add_to_fed_job(job, ctx, **kwargs)
+        if self._document is not None:  # no code: a site that lets none in takes the job
+            self._folder = tempfile.TemporaryDirectory()
+            make_folder(self._folder.name, self._document, self._parameters)
+            job.add_file_source(self._folder.name, self.plan, "config", ctx)
+        super().add_to_fed_job(job, ctx)
 
     def _check_lines(self, calibration: Calibration, fl_ctx: FLContext, **options: Any) -> Iterator[str]:
         """Yield the coverage of new cases at each site in lines, group by group."""
@@ -321,7 +380,43 @@ class ConformalController(Controller):
                 yield f"{row.name}{suffix}: {covered} at level {float(row.check.confidence_level):g}"
             yield assessment.sentence()
 
-    def _model(self, fl_ctx: FLContext) -> Any:
+    def _publish(self, calibration: Calibration, fl_ctx: FLContext) -> None:
+        """Give the figures of the round to the job's metrics summary and to trackers."""
+        figures, levels = {SITES: float(calibration.n_answers)}, calibration.plan.confidence_levels
+        for group in calibration.plan.groups or (None,):
+            for level in levels:
+                view = calibration[level if group is None else (group, level)]
+                name = ("" if group is None else f"_{group}") + (f"_{float(level):g}" if levels[1:] else "")
+                figures[f"conformal_threshold{name}"] = float(view.threshold)
+                if view.law is not None:
+                    figures[f"conformal_mean_coverage{name}"] = float(view.law.mean())
+        before = self._aggregated or FLModel(metrics={})
+        metrics = {**(before.metrics or {}), **figures}
+        after = FLModel(metrics=metrics, current_round=before.current_round, meta=before.meta)
+        self.fire_event_with_data(
+            AppEventType.AFTER_AGGREGATION, fl_ctx, AppConstants.AGGREGATION_RESULT, after
+        )
+        for name, value in figures.items():
+            dxo = create_analytic_dxo(name, value, AnalyticsDataType.SCALAR, global_step=0)
+            send_analytic_dxo(self, dxo, fl_ctx)
+
+    def _read_job(self, fl_ctx: FLContext, reports: Path) -> tuple[Plan, Any]:
+        """Return the plan, and the model: of the job, of the round that is resumed, or of the training."""
+        plan, model = self._document, self._parameters
+        if plan is None:
+            folder = Path(fl_ctx.get_workspace().get_app_config_dir(fl_ctx.get_job_id())) / self.plan
+            plan, model = Plan.read(folder / rounds.PLAN_FILE), read_model(folder)
+        if model is not None:
+            return plan, model
+        trained = self._read_trained(fl_ctx)
+        kept = read_model(reports)
+        if kept is None:
+            return plan, trained
+        if trained is not None and model_digest(trained) != model_digest(kept):
+            log.warning("the round is resumed with the model in %s, not with the one of this job", reports)
+        return plan, kept
+
+    def _read_trained(self, fl_ctx: FLContext) -> Any:
         """Return the parameters of the trained model, if there is one."""
         if self.persistor_id:
             learnable = fl_ctx.get_engine().get_component(self.persistor_id).load(fl_ctx)
@@ -330,6 +425,23 @@ class ConformalController(Controller):
         if not isinstance(learnable, ModelLearnable) or learnable.is_empty():
             return None
         return learnable[ModelLearnableKey.WEIGHTS]
+
+
+def make_folder(path: str | Path, plan: Plan, model: Model | None) -> rounds.Folder:
+    """Make, or open, the folder of a round that keeps a model of any kind that FLARE sends."""
+    if not model:
+        return rounds.Folder(path, plan)
+    kept = model
+    if not all(isinstance(value, np.ndarray) and value.dtype.kind in "biufc" for value in model.values()):
+        common_decomposers.register()
+        kept = {_FOBS: np.frombuffer(fobs.dumps(dict(model)), np.uint8)}
+    return rounds.Folder(path, plan, model=model_digest(model), parameters=kept)
+
+
+def read_model(path: str | Path) -> Any:
+    """Read the model that a folder of `make_folder` keeps; None if it keeps none."""
+    kept = rounds.Folder.read_model(path)
+    return fobs.loads(kept[_FOBS].tobytes()) if kept is not None and list(kept) == [_FOBS] else kept
 
 
 def _select_sites(fl_ctx: FLContext, sites: Collection[str] | None) -> dict[str, str]:
@@ -353,8 +465,8 @@ def _ask(
         failure, code = result.get(FAILURE), result.get_return_code()
         if isinstance(failure, int):
             collection.fail(site, int(failure))
-        elif code != ReturnCode.OK:  # only a code that FLARE knows is repeated in the log
-            collection.fail(site, code if isinstance(code, str) and code in _CODES else "unknown")
+        elif code != ReturnCode.OK:  # only a code that is known is repeated in the log
+            collection.fail(site, code if isinstance(code, str) and code in CODES else "unknown")
         else:
             collection.receive(site, read_field(result, question.answered))
         client_task.result = None
@@ -371,108 +483,3 @@ def _ask(
         )
     if abort_signal is not None and abort_signal.triggered:
         raise RoundAbortedError("the job was aborted before every site had answered")
-
-
-# -- recipes: a round after the training, or a job of the round alone --------------------------------------
-
-
-def add_conformal(
-    recipe: Recipe, plan: Plan, executor: ConformalExecutor | None = None, **options: Any
-) -> None:
-    """Add a calibration round to a recipe, after everything that is in it already.
-
-    Parameters
-    ----------
-    recipe : Recipe
-        Any of FLARE's recipes, for example FedAvgRecipe; the model that it trains travels with the plan.
-    plan : Plan
-        The plan to be answered.
-    executor : ConformalExecutor, optional
-        A subclass with ``scores`` of the job's own, with which the sites answer. Without one each site's own
-        configuration names its function.
-    **options : timeout, persistor_id, on_refused, reports, sites, check
-        As for `ConformalController`.
-
-    Examples
-    --------
-    After the training of any recipe, here of an empty one:
-
-    >>> import fedconformal as fc
-    >>> from nvflare.job_config.api import FedJob
-    >>> from nvflare.recipe.spec import Recipe
-    >>> recipe = Recipe(FedJob(name="training", min_clients=2))
-    >>> add_conformal(recipe, fc.plan(n_sites=3, n_points=80), timeout=60)
-    """
-    recipe._job.to_server(ConformalController(plan, **options), id=rounds.CALIBRATE.name)
-    recipe._add_to_client_apps(executor or ConformalExecutor())
-
-
-class ConformalRecipe(Recipe):
-    """Job of one calibration round, for sites that have the model already.
-
-    Parameters
-    ----------
-    plan : Plan
-        The plan to be answered.
-    executor : ConformalExecutor, optional
-        As for `add_conformal`.
-    name : str
-        The name of the job.
-    min_clients : int
-        Number of sites that must be connected for the job to start. If fewer are left while it runs, FLARE
-        ends the job: choose it smaller than the number of sites.
-    **options : timeout, on_refused, reports, sites, check
-        As for `ConformalController`.
-
-    Examples
-    --------
-    >>> import fedconformal as fc
-    >>> recipe = ConformalRecipe(fc.plan(n_sites=3, n_points=80), name="calibrate", min_clients=2)
-    >>> recipe.name
-    'calibrate'
-    """
-
-    def __init__(
-        self,
-        plan: Plan,
-        executor: ConformalExecutor | None = None,
-        *,
-        name: str = "conformal",
-        min_clients: int = 1,
-        **options: Any,
-    ) -> None:
-        super().__init__(FedJob(name=name, min_clients=min_clients))
-        add_conformal(self, plan, executor, **options)
-
-
-def read_calibration(result: Any) -> Calibration:
-    """Read the Calibration among the results of a job.
-
-    Parameters
-    ----------
-    result : str or Path
-        The folder that FLARE's ``run.get_result()`` gives, or that a job's results were downloaded to; at the
-        server, the folder of the job.
-
-    Returns
-    -------
-    Calibration
-        The result of the round.
-
-    Examples
-    --------
-    A folder of results, here with nothing else in it:
-
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import fedconformal as fc
-    >>> calibration = fc.conformalize({"north": range(80), "south": range(90)}, confidence_level=0.9)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "calibration.json").write_text(calibration.to_json())
-    ...     read_calibration(folder) == calibration
-    True
-    """
-    files = list(Path(result).rglob(CALIBRATION))
-    if len(files) != 1:
-        raise ValueError(f"result must be a folder with one {CALIBRATION} in it, {result} has {len(files)}")
-    return Calibration.read(files[0])

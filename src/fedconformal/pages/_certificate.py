@@ -123,6 +123,8 @@ class CertificateView:
         self.unit = (self.plan.terms.facts or Facts()).unit or ""
         self.score = self._known_score()
         self.has_label_score = isinstance(self.score, scores.LabelScore)
+        self.has_loss_score = isinstance(self.score, scores.LossScore)
+        self.has_answers = getattr(self.plan.designs[0].message, "starts", None) is not None
         losses = [messages.of(design.message).epsilon(design) for design in self.plan.designs]
         self.epsilon = max((float(loss) for loss in losses if loss is not None), default=None)
         self.sizes = None if sets is None else _set_sizes(sets, self.plan.confidence_levels)
@@ -144,7 +146,7 @@ class CertificateView:
             for level in self.finite_levels
         )
         return [
-            promise.sentence(criterion, level, delta, self._in_groups(n_groups))
+            promise.sentence(criterion, level, delta, self._in_groups(n_groups), self.claims[0].words)
             for (promise, criterion, level, delta), n_groups in promised.items()
         ]
 
@@ -414,10 +416,10 @@ def promise_sentences(plan: Plan, designs: Iterable[Design]) -> list[tuple[float
     for design in designs:
         promise, criterion = PROMISES[design.promise](), CRITERIA[design.criterion]()
         delta = None if design.delta is None else float(design.delta)
-        where = " in each group" if plan.is_grouped else ""
+        where, claim = " in each group" if plan.is_grouped else "", messages.claim(design, plan.score)
         for level in design.levels:
             asked = float(level.confidence_level)
-            sentence = promise.sentence(criterion, asked, delta, where) if level.advice is None else ""
+            sentence = promise.sentence(criterion, asked, delta, where, claim) if level.advice is None else ""
             promised[asked, sentence] = None
     return list(promised)
 

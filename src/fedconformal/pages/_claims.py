@@ -77,6 +77,7 @@ class Claim:
         self.criterion, self.promise = CRITERIA[design.criterion](), PROMISES[design.promise]()
         self.delta = None if design.delta is None else float(design.delta)
         self.is_bound = self.message.is_bound(design)
+        self.words = messages.claim(design, plan.score)
         self.n_points = sum(kind.count * kind.n for kind in design.kinds)
         self.n_answers = design.n_sites or 0
         self.n_not_asked = sum(kind.count for kind in self.planned.kinds if not kind.asked)
@@ -151,7 +152,7 @@ class LevelClaim:
         self.is_answered = self.solved.votes is not None  # by sites enough for any threshold, be it infinite
         self.votes = claim.message.votes(claim.design, place) or ()
         group = f" of the {claim.group}" if claim.group else ""
-        self.promised = claim.promise.sentence(claim.criterion, self.level, claim.delta, group)
+        self.promised = claim.promise.sentence(claim.criterion, self.level, claim.delta, group, claim.words)
 
     @cached_property
     def _law(self) -> tuple[Summary | None, bool]:

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field
 from fedconformal.documents import MOST_NUMBERS, Facts, Label, SiteName, check_public_key
 from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
 from fedconformal.privacy import Bins, Privacy
-from fedconformal.scores import SCORES, LabelScore, from_name
+from fedconformal.scores import SCORES, LabelScore, LossScore, claim_of, from_name
 
 # What a page can wait for; the command line and the library have no such limits.
 MOST_SITES = 10_000
@@ -184,8 +184,13 @@ class PlanQuestion(StrictModel):
 
     @property
     def has_label_score(self) -> bool:
-        """True if sets are of labels, so that nothing has a width."""
-        return self.score is not None and isinstance(from_name(self.score), LabelScore)
+        """True if sets are of labels or pixels, so that nothing has a width."""
+        return self.score is not None and isinstance(from_name(self.score), LabelScore | LossScore)
+
+    @property
+    def claim(self) -> str:
+        """Promise of the score, for a sentence."""
+        return claim_of(self.score)
 
     @property
     def how_many(self) -> int:
@@ -268,17 +273,21 @@ class PlanQuestion(StrictModel):
 
     def report_command(self, site: str) -> str:
         """Return the command by which a site answers: from scores, or from cases where a score is chosen."""
-        options = [f"--site {shlex.quote(site)}"]
+        options, table = [f"--site {shlex.quote(site)}"], "scores.csv"
         if self.score is not None:
-            columns = from_name(self.score).columns or self.classes or ("p0", "p1")
-            options += ["--target y", *(f"--prediction {shlex.quote(name)}" for name in columns)]
+            score = from_name(self.score)
+            table = "cases.npz" if score.takes_images else "cases.csv"
+            target = "y0,y1" if isinstance(score, LossScore) else "y"
+            columns = score.columns or self.classes or ("p0", "p1")
+            if score.takes_images:
+                target, columns = "truth", ("probability",)
+            options += [f"--target {target}", *(f"--prediction {shlex.quote(name)}" for name in columns)]
         if self.privacy is not None:
             options.append("--ledger ledger.db --dataset cases")
         if self.curve is not None:
             options.append("--policy policy.toml")
         if self.keys is not None:
             options.append("--sign-with site.key")
-        table = "scores.csv" if self.score is None else "cases.csv"
         return f"fedconformal report plan.json {table} {' '.join(options)} -o report.json"
 
     @property

@@ -205,10 +205,10 @@ def _ballot(sites: Sites, ranks: dict[int, tuple[int, ...]]) -> Ballot:
     )
 
 
-def floor_votes(unit: int, kind: SiteKind, count: int) -> int:
-    """Return the votes for ``count`` scores of a site, as its share of ``unit`` votes, rounded down."""
+def floor_votes(unit: int, kind: SiteKind, count: int, parts: int = 1) -> int:
+    """Return the votes for ``count`` parts of a site's cases: its share of ``unit`` votes, rounded down."""
     share = kind.share or Fraction(0)
-    return unit * share.numerator * count // (share.denominator * (kind.n + 1))
+    return unit * share.numerator * count // (share.denominator * (kind.n + 1) * parts)
 
 
 def _unit(ballot: Ballot) -> Fraction:

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 from scipy import special
 
-from fedconformal._text import percent
+from fedconformal._text import USUAL_CLAIM, percent
 from fedconformal.documents import LARGEST_N, MOST_SITES, Advice, RankRule, total_sites
 from fedconformal.planning._ballot import Ballot, Guarantee, Sites, Solution
 from fedconformal.planning._choosing import smallest
@@ -140,18 +140,20 @@ class NewSite(Promise):
         """For a new site."""
         return "for a new site"
 
-    def sentence(self, criterion: Criterion, level: float, delta: float | None, group: str = "") -> str:
+    def sentence(
+        self,
+        criterion: Criterion,
+        level: float,
+        delta: float | None,
+        group: str = "",
+        claim: str = USUAL_CLAIM,
+    ) -> str:
         """Return the average over sites, or the share of sites at which the level is reached."""
+        where, whose = "On average over new sites", "a site's cases"
         if criterion.takes_delta:
             share = percent(float(1 - Decimal(str(delta))))
-            return (
-                f"At {share} of new sites or more, the truth lies inside the prediction set for at least "
-                f"{percent(level)} of the site's cases{group}."
-            )
-        return (
-            "On average over new sites, the truth lies inside the prediction set for at least "
-            f"{percent(level)} of a site's cases{group}."
-        )
+            where, whose = f"At {share} of new sites or more", "the site's cases"
+        return f"{where}, {claim.format(share=percent(level), whose=f'{whose}{group}')}."
 
     def assumed(self) -> str:
         """Sites are exchangeable, with their sizes."""

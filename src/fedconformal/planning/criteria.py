@@ -13,6 +13,7 @@ import numpy as np
 from scipy import special
 
 from fedconformal import _text
+from fedconformal._text import USUAL_CLAIM
 from fedconformal._util import Floats, Registry, rank_of
 from fedconformal.documents import Advice, Design, Level
 from fedconformal.laws import MEAN_ERROR, CoverageLaw
@@ -139,13 +140,10 @@ class Criterion(ABC):
     def surety(self, delta: float | None) -> str:
         """Return the probability of the promise, as the end of a headline: ``"on average"``."""
 
-    def promise(self, level: float, whose: str, delta: float | None) -> str:
+    def promise(self, level: float, whose: str, delta: float | None, claim: str = USUAL_CLAIM) -> str:
         """Return the promise as a sentence for a reader new to conformal prediction."""
         sure = self.surety(delta)
-        return (
-            f"{sure[:1].upper()}{sure[1:]}, the truth lies inside the prediction set for at least "
-            f"{_text.percent(level)} of {whose}."
-        )
+        return f"{sure[:1].upper()}{sure[1:]}, {claim.format(share=_text.percent(level), whose=whose)}."
 
 
 @CRITERIA.register

@@ -16,6 +16,7 @@ from typing import ClassVar
 
 from scipy import special
 
+from fedconformal._text import USUAL_CLAIM
 from fedconformal._util import Registry, rank_of
 from fedconformal.documents import LARGEST_N, Advice, RankRule, total_sites
 from fedconformal.laws import CoverageLaw, EachSiteLaw
@@ -287,10 +288,20 @@ class Promise(ABC):
         """Return a few words for a line on a terminal; empty for the usual promise."""
         return f"promise {self.name}"
 
-    def sentence(self, criterion: Criterion, level: float, delta: float | None, group: str = "") -> str:
-        """Return the promise as a sentence, with its condition; ``group`` follows whose cases are meant."""
+    def sentence(
+        self,
+        criterion: Criterion,
+        level: float,
+        delta: float | None,
+        group: str = "",
+        claim: str = USUAL_CLAIM,
+    ) -> str:
+        """Return the promise as a sentence, with its condition.
+
+        ``group`` follows whose cases are meant, and ``claim`` is what the score promises to them.
+        """
         condition = f", {self.condition}" if self.condition else ""
-        return criterion.promise(level, f"{self.whose}{group}{condition}", delta)
+        return criterion.promise(level, f"{self.whose}{group}{condition}", delta, claim)
 
     @abstractmethod
     def assumed(self) -> str:

@@ -5,7 +5,14 @@ from typing import Any
 
 from fedconformal._extras import call_higher
 from fedconformal.privacy._bins import Bins, Privacy
-from fedconformal.privacy._ledger import BudgetExceededError, Ledger, Quote, exact_text, fingerprint
+from fedconformal.privacy._ledger import (
+    BudgetExceededError,
+    Ledger,
+    Quote,
+    exact_text,
+    fingerprint,
+    keyed_generator,
+)
 from fedconformal.privacy._ledger_file import Entry, LedgerAccessWarning, LedgerError
 from fedconformal.privacy._mechanisms import (
     CountNoise,

@@ -636,24 +636,23 @@ class Ledger:
             )
         return len(entries)
 
-    def generator(self, plan_digest: str, site: str) -> np.random.Generator:
-        """Return random numbers for randomized scores, the same whenever this question is asked again.
+    def generator(self, dataset: str, *names: str) -> np.random.Generator:
+        """Return random numbers for randomized scores of a data set, the same whenever it is scored.
 
-        So an answer to it can be given again although its scores are random. They depend on this ledger's
-        secret key, the plan and the site, and not on the data: one record changes no other's score.
+        They depend on this ledger's secret key, the names and the place of a record alone: no plan chooses
+        them, repeating a round draws nothing new, and one record changes no other's score.
 
         Parameters
         ----------
-        plan_digest, site : str
-            The question.
+        dataset, *names : str
+            Name of the data, and what else tells these numbers from others, such as the score's name.
 
         Returns
         -------
         numpy Generator
             In its first state.
         """
-        _check_lines(plan_digest=plan_digest, site=site)
-        return np.random.default_rng(int(self._keyed(f"draws {plan_digest} {site}"), 16))
+        return keyed_generator(self._key, dataset, *names)
 
     def datasets(self) -> tuple[str, ...]:
         """List the data sets that have a budget.
@@ -751,6 +750,26 @@ class Ledger:
     def _keyed(self, text: str) -> str:
         """Return a hash that nobody can make without this file."""
         return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
+
+
+def keyed_generator(key: bytes, *names: str) -> np.random.Generator:
+    """Return random numbers that nobody can tell, or choose, without a secret key.
+
+    Parameters
+    ----------
+    key : bytes
+        The key.
+    *names : str
+        One line each; other names give independent numbers.
+
+    Returns
+    -------
+    numpy Generator
+        In its first state.
+    """
+    _check_lines(**{f"name {i}": name for i, name in enumerate(names)})
+    text = "\n".join(("draws", *names))
+    return np.random.default_rng(int(hmac.new(key, text.encode(), hashlib.sha256).hexdigest(), 16))
 
 
 def fingerprint(scores: ArrayLike) -> str:

@@ -19,6 +19,7 @@ from fedconformal.protocol._conformalize import (
     predict_interval,
     predict_set,
     prediction_sets,
+    refuse_answers,
     rows_by_site,
     score_cases,
     score_of,
@@ -33,4 +34,4 @@ from fedconformal.protocol._federation import (
 )
 from fedconformal.protocol._plan import InfeasibleWarning, model_digest, plan
 from fedconformal.protocol._policy import PolicyError, SitePolicy
-from fedconformal.protocol._report import admit, check_score, is_private, prepare, report
+from fedconformal.protocol._report import admit, check_score, draw_source, is_private, prepare, report

@@ -29,7 +29,7 @@ from fedconformal.documents._fields import MOST_REFUSALS
 from fedconformal.messages import Answer, largest_so_far, of
 from fedconformal.planning import PROMISES
 from fedconformal.protocol._report import check_current, is_private
-from fedconformal.scores import SCORES, LabelScore, from_name
+from fedconformal.scores import SCORES, LabelScore, LossScore, from_name
 
 Answers = dict[str, Answer]
 """Answer of each site for one group, by site."""
@@ -478,10 +478,14 @@ def describe_coverage(view: CalibrationView) -> str:
     if view.threshold == math.inf:
         return f"{start}: every set contains everything"
     guarantee, condition = view.guarantee, f"if the assumptions of {view.promise!r} hold"
-    if guarantee.mean is None:
-        least, chance = (floor_percent(share) for share in (guarantee.coverage, guarantee.probability))
-        return plain_spaces(f"{start}, coverage at least {least} with probability {chance}, {condition}")
-    return plain_spaces(f"{start}, coverage at least {floor_percent(guarantee.mean)} on average, {condition}")
+    if guarantee.mean is not None:
+        promised = f", coverage at least {floor_percent(guarantee.mean)} on average, {condition}"
+    elif guarantee.coverage is not None and guarantee.probability is not None:
+        least, chance = floor_percent(guarantee.coverage), floor_percent(guarantee.probability)
+        promised = f", coverage at least {least} with probability {chance}, {condition}"
+    else:
+        promised = ""  # of a promise that gives no number
+    return plain_spaces(start + promised)
 
 
 def everything_sentences(calibration: Calibration) -> tuple[str, ...]:
@@ -499,7 +503,7 @@ def everything_sentences(calibration: Calibration) -> tuple[str, ...]:
     if plan.score is None or plan.score.name not in SCORES:
         return ()
     rule = from_name(plan.score.name, **plan.score.parameters)
-    if not isinstance(rule, LabelScore):
+    if not isinstance(rule, LabelScore | LossScore):
         return ()
     n_classes = MOST_CLASSES if plan.classes is None else len(plan.classes)
     sentences = []
@@ -509,7 +513,8 @@ def everything_sentences(calibration: Calibration) -> tuple[str, ...]:
             if threshold < math.inf and rule.admits_all(threshold, n_classes):
                 where = "" if group is None else f", group {group!r}"
                 by_class = group is not None and plan.grouping.by_class
-                what = f"label {group!r} is in every set" if by_class else "every label is in every set"
+                every = "pixel" if rule.takes_images else "label"
+                what = f"label {group!r} is in every set" if by_class else f"every {every} is in every set"
                 sentences.append(
                     f"Level {level:g}{where}: the threshold, {threshold:g}, is as large as a score can be, "
                     f"so {what}."

@@ -29,6 +29,7 @@ from fedconformal._util import (
 )
 from fedconformal.documents import (
     Calibration,
+    CheckQuestion,
     Plan,
     Report,
     ReportPart,
@@ -43,7 +44,7 @@ from fedconformal.protocol._calibrate import calibrate
 from fedconformal.protocol._plan import make_plan, warn_about
 from fedconformal.protocol._policy import SitePolicy
 from fedconformal.protocol._report import is_private, report
-from fedconformal.scores import IntervalScore, LabelScore, Score, from_name
+from fedconformal.scores import IntervalScore, LabelScore, LossScore, Score, from_name
 
 _MANY = 1_000_000  # scores from which on threads are worth starting
 
@@ -324,7 +325,7 @@ def predict_interval(
     """Return the prediction intervals of new cases; the method of a calibration."""
     rule = score_of(calibration.plan.score, score)
     if not isinstance(rule, IntervalScore):
-        raise ValueError(f"score {rule.name!r} is of classes: use predict_set")
+        raise ValueError(f"score {rule.name!r} is not of numbers: use predict_set")
     sets = prediction_sets(calibration, rule, prediction, **where)
     return np.asarray(sets[:, :, 0] if sets.shape[2] == 1 else sets)
 
@@ -340,8 +341,13 @@ def predict_set(
 ) -> Bools | list[Any]:
     """Return the prediction sets of new cases; the method of a calibration."""
     rule = score_of(calibration.plan.score, score)
-    if not isinstance(rule, LabelScore):
+    if isinstance(rule, IntervalScore):
         raise ValueError(f"score {rule.name!r} is of numbers: use predict_interval")
+    single = len(calibration.plan.confidence_levels) == 1
+    if rule.takes_images:
+        masks: Any = prediction_sets(calibration, rule, probabilities, **where)
+        images = [mask[..., 0] if single else mask for mask in masks]
+        return images if isinstance(masks, list) else np.stack(images)
     own = calibration.plan.classes
     if own is None and classes is not None:
         raise ValueError("classes was given, but the plan does not name its classes")
@@ -351,7 +357,7 @@ def predict_set(
     given = np.asarray(sets, dtype=np.bool_)[:, np.argsort(places)]
     if as_labels:
         return labels_in(given, names or own or range(given.shape[1]))
-    return given[:, :, 0] if given.shape[2] == 1 else given
+    return given[:, :, 0] if single else given
 
 
 def _read_columns(
@@ -390,6 +396,7 @@ def prediction_sets(
     >>> prediction_sets(calibration, fc.scores.Absolute(), [100.0])[:, :, 0]
     array([[ 64., 136.]])
     """
+    refuse_answers(calibration.plan)
     grouping = calibration.plan.grouping
     if groups is not None and not grouping.by_label:
         by_class = "with groups by class, which predictions do not need"
@@ -409,12 +416,22 @@ def prediction_sets(
         else:
             group = grouping.group_of_site(site) if grouping.by_site else None
             thresholds = np.array(calibration.by_group[group].thresholds)
-        return score.sets(prediction, thresholds, **score.draws(u))
+        return score.sets(prediction, thresholds, **score.draws(u, of_sets=True))
     if not isinstance(score, LabelScore):
         raise ValueError(f"score must be one of classes for a plan by class, got {score.name!r}")
     thresholds = calibration.threshold_of(calibration.plan.classes or (), site=site)
     n_levels = len(calibration.plan.confidence_levels)
-    return score.sets_by_class(prediction, thresholds.reshape(-1, n_levels), **score.draws(u))
+    return score.sets_by_class(prediction, thresholds.reshape(-1, n_levels), **score.draws(u, of_sets=True))
+
+
+def refuse_answers(plan: Plan | CheckQuestion) -> None:
+    """Refuse a plan of answers, whose threshold is one of confidences and makes no sets."""
+    designs = plan.designs if isinstance(plan, Plan) else ()
+    if any(getattr(design.message, "starts", None) is not None for design in designs):
+        raise ValueError(
+            "this calibration makes no prediction sets: it says which cases are answered, those with a "
+            "confidence of at least the threshold"
+        )
 
 
 def score_of(rule: ScoreRule | None, given: Score | None = None) -> Score:
@@ -458,11 +475,13 @@ def score_cases(
     >>> score_cases(fc.scores.LAC(), ["sick"], [[0.25, 0.75]], classes=["well", "sick"])
     array([0.25])
     """
+    if score.takes_images and not private:
+        return score.score(truth, prediction, **score.draws(rng))
     table, outcomes = plain_array(prediction), plain_array(truth)
+    if isinstance(score, LossScore) and classes is not None:
+        table, outcomes = _in_order("prediction", prediction, classes), _in_order("truth", truth, classes)
     if isinstance(score, LabelScore) and classes is not None:
-        table, names = _read_columns("prediction", prediction, classes)
-        table = table if names is None else table[:, class_places(names, classes)]
-        outcomes = class_numbers(truth, classes)
+        table, outcomes = _in_order("prediction", prediction, classes), class_numbers(truth, classes)
         if not private:
             rule = f"must be classes of the plan, {quoted(classes)}"
             all_rows("truth", plain_array(truth), ~np.isnan(outcomes), rule)
@@ -471,6 +490,12 @@ def score_cases(
         return score.scores_or_nan(numbers_or_nan(outcomes), numbers_or_nan(table), **score.draws(rng))
     outcomes = score.truth_from(outcomes, argument="truth")
     return score.score(outcomes, score.prediction_from(table), **score.draws(rng))
+
+
+def _in_order(name: str, values: Any, classes: Sequence[str]) -> NDArray[Any]:
+    """Return a column for each class, in the order of the classes where columns have names."""
+    table, names = _read_columns(name, values, classes)
+    return table if names is None else table[:, class_places(names, classes)]
 
 
 def class_numbers(truth: ArrayLike, classes: Sequence[str]) -> Floats:

@@ -49,6 +49,7 @@ _SMALLEST_DELTA, _SMALLEST_DELTA_IF_FAULTY = Fraction("1e-300"), Fraction("1e-6"
 _SMALLEST_DELTA_IF_PRIVATE = Fraction("1e-9")
 
 
+_USUAL_LEVEL = 0.9
 _MANY = 1_000  # answers, from which on a calibration may be too large to be read
 
 
@@ -60,7 +61,8 @@ def plan(
     n_sites: int | Iterable[str] | None = None,
     n_points: Sizes = None,
     *,
-    confidence_level: float | Iterable[float] = 0.9,
+    confidence_level: float | Iterable[float] = _USUAL_LEVEL,
+    risk: float | Iterable[float] | None = None,
     criterion: str | None = None,
     delta: float = 0.1,
     max_faulty: int = 0,
@@ -73,6 +75,8 @@ def plan(
     group_by: str | Iterable[str] | None = None,
     score: str | Mapping[str, Any] | scores.Score | None = None,
     curve: Bins | None = None,
+    parts: int | None = None,
+    starts: int | None = None,
     privacy: Privacy | None = None,
     keys: Mapping[str, str] | None = None,
     terms: Mapping[str, Any] | None = None,
@@ -88,6 +92,9 @@ def plan(
         plan is open: sizes come with the reports, and the server solves its votes then.
     confidence_level : float or iterable of float
         Coverage to reach, or several. 0.9 means nine tenths exactly.
+    risk : float or iterable of float, optional
+        Instead of ``confidence_level``: 1 minus it. With a score of losses, such as ``"missed-labels"``, the
+        largest mean loss, for example 0.1 if at most a tenth of the true labels may be missed.
     criterion : {"stable", "marginal", "conditional"}, optional
         ``"stable"``: mean coverage at least the level, and coverage given the data as close to it as
         possible. ``"marginal"`` (the paper's): smallest mean coverage that is at least the level.
@@ -133,6 +140,15 @@ def plan(
         Score that all sites use: its name, a mapping with its name and parameters, or the score itself.
     curve : Bins, optional
         Sites send the counts of their scores in these bins instead of ranks. Their policy must allow it.
+    parts : int, optional
+        With ``curve``: sites send sums of losses at its edges instead, rounded up to this part of the largest
+        loss, for example 1000: conformal risk control as if all cases were in one place. Reports then take
+        ``losses``.
+    starts : int, optional
+        With ``curve``: few of the answers are wrong. A case is answered if the model's confidence is at least
+        the threshold, one of the edges; sites send how many cases would be answered at each edge, and how
+        many of these wrongly, and edges are tested from this many of them on, for example 10. With the
+        conditional criterion; reports then take confidences as scores, and 1 for wrong answers as ``losses``.
     privacy : Privacy, optional
         Makes every report differentially private; the sizes of the sites must be known.
     keys : mapping from str to str, optional
@@ -194,10 +210,13 @@ def make_plan(*, min_group: int = SitePolicy.min_group, **options: Any) -> Plan:
     given = SimpleNamespace(**bound.arguments)
     request, score, by = _read_request(given), _read_score(given.score), read_group_by(given.group_by)
     terms, classes = _read_terms(given.terms)
-    has_classes = classes is not None or "class" in (by or ())
-    if has_classes and score is not None and not isinstance(score, scores.LabelScore):
-        able = ", ".join(scores.list_scores(scores.LabelScore))
-        raise ValueError(f"score must be one of classes ({able}) where there are classes, got {score.name!r}")
+    by_class = "class" in (by or ())
+    able = scores.LabelScore if by_class else scores.LabelScore | scores.MissedLabels
+    if (by_class or classes is not None) and score is not None and not isinstance(score, able):
+        listed = ", ".join(scores.list_scores(able))
+        raise ValueError(
+            f"score must be one of classes ({listed}) where there are classes, got {score.name!r}"
+        )
     is_grouped = given.groups is not None or by is not None
     if given.mixture is not None and (is_grouped or not request.promise.takes_mixture):
         raise ValueError(
@@ -240,10 +259,9 @@ def make_plan(*, min_group: int = SitePolicy.min_group, **options: Any) -> Plan:
 
 def _read_request(given: SimpleNamespace) -> DesignRequest:
     """Check the options that all groups share; what is left out is as the promise, or the privacy, has it."""
-    several = isinstance(given.confidence_level, Iterable) and not isinstance(
-        given.confidence_level, (str, bytes)
-    )
-    listed = list(given.confidence_level) if several else [given.confidence_level]
+    level = given.confidence_level if given.risk is None else _invert_risk(given)
+    several = isinstance(level, Iterable) and not isinstance(level, (str, bytes))
+    listed = list(level) if several else [level]
     if len(listed) > MOST_LEVELS:
         raise ValueError(f"confidence_level must hold at most {MOST_LEVELS} levels, got {len(listed)}")
     levels = [_util.fraction("confidence_level", level) for level in listed]
@@ -276,8 +294,26 @@ def _read_request(given: SimpleNamespace) -> DesignRequest:
             )
     goals = tuple(Goal(level, criterion, delta, faulty, missing) for level in levels)
     return DesignRequest(
-        promise, goals, None, None, 1 if is_paper else numbers, is_paper, given.curve, privacy
+        promise,
+        goals,
+        None,
+        None,
+        1 if is_paper else numbers,
+        is_paper,
+        given.curve,
+        privacy,
+        given.parts,
+        given.starts,
     )
+
+
+def _invert_risk(given: SimpleNamespace) -> list[Fraction]:
+    """Return 1 minus each risk."""
+    level, risks = given.confidence_level, given.risk
+    if not isinstance(level, float) or level != _USUAL_LEVEL:
+        raise ValueError(f"risk is 1 - confidence_level: give one of them, got {risks!r} and {level!r}")
+    several = isinstance(risks, Iterable) and not isinstance(risks, (str, bytes))
+    return [1 - _util.fraction("risk", risk) for risk in (risks if several else [risks])]
 
 
 def _make_design(request: DesignRequest, spec: SiteSpec, group: str | None) -> Design:

@@ -1,5 +1,6 @@
 """Limits on what a site discloses, regardless of the plan."""
 
+import dataclasses
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -18,6 +19,7 @@ _MOST_DOTS = 1_000
 _USUAL, _MOST_USUAL, _ONE_IN = 10, 100, 20
 """Without a policy: ten numbers in a message, or one in twenty scores if that is more, at most 100."""
 
+_SHORTEST_SECRET = 16
 _USUAL_OVER_LIFE, _ONE_IN_OVER_LIFE = 20, 10
 """Without a policy: twenty numbers over the life of a data set, or one in ten scores if that is more."""
 
@@ -65,6 +67,9 @@ class SitePolicy:
         Public keys whose signatures are refused, also where ``coordinator`` has them.
     report_seal : bool
         True: reports carry number and seal of the ledger's entry, by which an older copy is found later.
+    secret : str, optional
+        At least 16 characters that nobody else knows, from which the random numbers of randomized scores are
+        derived where there is no ledger: then repeating a round draws nothing new.
 
     Examples
     --------
@@ -88,6 +93,7 @@ class SitePolicy:
     coordinator: str | tuple[str, ...] | None = None
     revoked: tuple[str, ...] = ()
     report_seal: bool = False
+    secret: str | None = dataclasses.field(default=None, repr=False)
 
     UNLIMITED: ClassVar[int] = 2**53
     LONGEST: ClassVar[int] = 64 * 2**10  # bytes of its file
@@ -106,6 +112,9 @@ class SitePolicy:
             _util.fraction("max_epsilon", self.max_epsilon, high=1e6, closed=True)
         if not isinstance(self.report_seal, bool):
             raise TypeError(f"report_seal must be true or false, got {self.report_seal!r}")
+        given = self.secret
+        if given is not None and (not isinstance(given, str) or len(given) < _SHORTEST_SECRET):
+            raise ValueError(f"secret must be text of at least {_SHORTEST_SECRET} characters")
         self._check_lists()
 
     def _check_lists(self) -> None:

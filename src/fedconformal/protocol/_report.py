@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._text import count, quoted
-from fedconformal._util import Scores, flat_scores, plain_array, private_numbers
+from fedconformal._util import Scores, all_rows, flat_scores, float_array, plain_array, private_numbers
 from fedconformal.documents import (
+    Curve,
     Payload,
     Plan,
     Report,
@@ -29,7 +30,7 @@ from fedconformal.documents import (
     unique_labels,
 )
 from fedconformal.messages import check_plan, of
-from fedconformal.privacy import Ledger, exact_text, fingerprint
+from fedconformal.privacy import Ledger, exact_text, fingerprint, keyed_generator
 from fedconformal.protocol._plan import Model, model_digest
 from fedconformal.protocol._policy import PolicyError, SitePolicy
 from fedconformal.scores import Score, from_name
@@ -39,9 +40,10 @@ _USUAL_POLICY = SitePolicy()
 
 def report(
     plan: Plan,
-    scores: ArrayLike,
+    scores: ArrayLike | None = None,
     *,
     site: str,
+    losses: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     score: Score | ScoreRule | str | None = None,
     key: SigningKey | None = None,
@@ -68,6 +70,10 @@ def report(
         refused.
     site : str
         The site's name.
+    losses : array-like of shape (n, n_edges), optional
+        Instead of scores, for a plan with ``parts``: the loss of each case at each edge of the plan's curve,
+        from 0 to 1 and never rising. At a threshold of +inf it must be 0. With ``starts``, beside the
+        confidences: 1 for each case whose answer is wrong, else 0.
     groups : array-like, optional
         For a plan with groups, the label of each score, as text or whole numbers, all of them known to the
         plan: its group, or its true class (``group_by="class"``). Not needed where groups are sites.
@@ -128,6 +134,42 @@ def check_current(plan: Plan, used: str) -> None:
         raise ValueError(f"the plan expired at {plan.terms.expires} and can no longer be {used}")
 
 
+def draw_source(
+    score: Score | ScoreRule | None,
+    *,
+    site: str,
+    policy: SitePolicy,
+    ledger: Ledger | None,
+    dataset: str | None,
+    use: str = "report",
+) -> np.random.Generator | None:
+    """Return the random numbers for a site's randomized scores, which no plan or round can choose.
+
+    They are keyed by a secret of the ledger, or else of the policy: one draw for each data set and score. The
+    parameters of the score do not count, lest whoever writes plans try several.
+
+    Parameters
+    ----------
+    score : Score, ScoreRule or None
+        Score of the plan.
+    site, policy, ledger, dataset
+        As for `report`.
+    use : str
+        Another word for other cases, whose numbers must be independent of these.
+
+    Returns
+    -------
+    numpy Generator or None
+        None: the system's own, where there is no secret, or the plan fixes no score.
+    """
+    names = dataset or site or "cases", "" if score is None else score.name, use
+    if score is not None and ledger is not None:
+        return ledger.generator(*names)
+    if score is not None and policy.secret is not None:
+        return keyed_generator(policy.secret.encode(), *names)
+    return None
+
+
 def is_private(plan: Plan) -> bool:
     """Return whether reports have a privacy loss, so that whatever the data hold must not be refused."""
     return any(of(design.message).epsilon(design) is not None for design in plan.designs)
@@ -135,9 +177,10 @@ def is_private(plan: Plan) -> bool:
 
 def prepare(
     plan: Plan,
-    scores: ArrayLike,
+    scores: ArrayLike | None = None,
     *,
     site: str,
+    losses: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     score: Score | ScoreRule | str | None = None,
     key: SigningKey | None = None,
@@ -170,7 +213,7 @@ def prepare(
     if model is not None:
         _check_model(plan, model)
     rule = None if score is None else check_score(plan.score, score)
-    values = (private_numbers if is_private(plan) else flat_scores)(scores)
+    values = _read_values(plan, scores, losses)
     parts = _by_group(plan, values, groups, site, leave_out=leave_out or is_private(plan))
     check_site_name(site)
     enough = {
@@ -210,6 +253,35 @@ def prepare(
     if prepared.epsilon is not None:
         policy.check_epsilon(prepared.epsilon)
     return prepared
+
+
+def _read_values(plan: Plan, scores: Any, losses: Any) -> Any:
+    """Return the scores, or an array with the losses of each case as one entry."""
+    curves = [design.message for design in plan.designs if isinstance(design.message, Curve)]
+    has_parts, has_starts = (any(getattr(data, name) for data in curves) for name in ("parts", "starts"))
+    if (losses is not None, scores is None) != (has_parts or has_starts, has_parts):
+        wanted = "scores, and losses" if has_starts else "scores, and no losses"
+        raise ValueError(f"this plan takes {'losses, and no scores' if has_parts else wanted}")
+    if losses is None:
+        return (private_numbers if is_private(plan) else flat_scores)(scores)
+    values = float_array("losses", losses, ndim=2 if has_parts else 1)
+    all_rows("losses", values, (values >= 0) & (values <= 1), "must lie between 0 and 1")
+    if has_starts:
+        confidence = flat_scores(scores)
+        if values.shape != confidence.shape or not np.isin(values, (0, 1)).all():
+            raise ValueError(f"losses must be 0 or 1 for each of the {confidence.size} cases")
+        values = np.column_stack([confidence, values])
+    else:
+        falls = values[:, 1:] <= values[:, :-1]
+        all_rows("losses", values, falls, "must not rise from one setting to the next")
+        if not len(values) or {len(data.edges) for data in curves} != {values.shape[1]}:
+            n_edges = len(curves[0].edges)
+            raise ValueError(
+                f"losses must have a row for each case and {n_edges} columns, got {values.shape}"
+            )
+    rows = np.empty(len(values), dtype=[("losses", np.float64, values.shape[1:])])
+    rows["losses"] = values
+    return rows
 
 
 def _check_model(plan: Plan, model: Model) -> None:
@@ -309,6 +381,10 @@ def _count_numbers(
     if not numbers:
         raise ValueError(f"the plan does not ask site {site!r}: no answer of it could change the threshold")
     return numbers, tuple(hopeless)
+
+
+def _flatten(values: Any) -> Any:
+    return values["losses"] if values.dtype.names else values
 
 
 @dataclass(frozen=True)
@@ -451,7 +527,7 @@ class Prepared:
         return {
             "plan_digest": self.plan.digest,
             "site": self.site,
-            "data_fingerprint": fingerprint(np.concatenate(list(self._parts.values()))),
+            "data_fingerprint": fingerprint(_flatten(np.concatenate(list(self._parts.values())))),
             "by_plan": self.plan.terms.model is not None,
             "accept": self._accept,
         }

@@ -128,6 +128,7 @@ def pack_calibration(calibration: Calibration | CalibrationView, *, key: Signing
     whole, as sites may want to see its signature.
     """
     whole, group = calibration.whole, calibration.group
+    protocol.refuse_answers(whole.plan)
     if calibration != (whole if group is None else whole[group]) or (group is None and whole.plan.is_grouped):
         example = f", as in calibration[{whole.plan.groups[0]!r}]" if whole.plan.is_grouped else ""
         raise ValueError(
@@ -474,7 +475,9 @@ class ReportRequest:
 
     def read_cases(self, who: Site, computed: Any) -> Cases:
         """Read what the site computed."""
-        rng = None if who.ledger is None else who.ledger.generator(self.plan.digest, who.name)
+        rng = protocol.draw_source(
+            self.plan.score, site=who.name, policy=who.policy, ledger=who.ledger, dataset=who.dataset
+        )
         return read_cases(self.plan, computed, private=protocol.is_private(self.plan), rng=rng)
 
     def prepare(self, who: Site, model: str | None, cases: Cases) -> Prepared:
@@ -521,8 +524,15 @@ class CheckRequest:
 
     def read_cases(self, who: Site, computed: Any) -> Cases:
         """Read what the site computed."""
-        digest = self.calibration.calibration_digest
-        rng = None if who.ledger is None else who.ledger.generator(digest, who.name)
+        policy = SitePolicy()  # without the secret of the site's own: later checks need draws of their own
+        rng = protocol.draw_source(
+            self.plan.score,
+            site=who.name,
+            policy=policy,
+            ledger=who.ledger,
+            dataset=who.dataset,
+            use="check",
+        )
         return read_cases(self.plan, computed, private=who.check_epsilon is not None, rng=rng)
 
     def prepare(self, who: Site, model: str | None, cases: Cases) -> Prepared:

@@ -9,8 +9,10 @@ Each score is one class that says everything of itself. A score of one's own sub
 """
 
 from dataclasses import MISSING, fields
+from types import UnionType
 from typing import Any
 
+from fedconformal._text import USUAL_CLAIM
 from fedconformal._util import Registry
 from fedconformal.scores._base import Score
 from fedconformal.scores._interval import (
@@ -22,13 +24,24 @@ from fedconformal.scores._interval import (
     QuantileRegression,
 )
 from fedconformal.scores._label import APS, LAC, RAPS, LabelScore
+from fedconformal.scores._loss import LossScore, MissedLabels, MissedPixels, from_losses
 
-__all__ = ["APS", "LAC", "RAPS", "Absolute", "Normalized", "QuantileRegression"]
+__all__ = [
+    "APS",
+    "LAC",
+    "RAPS",
+    "Absolute",
+    "MissedLabels",
+    "MissedPixels",
+    "Normalized",
+    "QuantileRegression",
+    "from_losses",
+]
 
 SCORES: Registry[Score] = Registry("score", "fedconformal.scores")
 """All scores by name, ours first; a package adds its own by an entry point of this group."""
 
-for _score in (Absolute, Normalized, QuantileRegression, LAC, APS, RAPS):
+for _score in (Absolute, Normalized, QuantileRegression, LAC, APS, RAPS, MissedLabels, MissedPixels):
     SCORES.register(_score)
 
 
@@ -39,8 +52,9 @@ def from_name(name: str, **parameters: Any) -> Score:
 
     Parameters
     ----------
-    name : {"absolute", "normalized", "cqr", "lac", "aps", "raps"} or a name that a package brings
-        Name of the score.
+    name : str
+        Name of the score: ``"absolute"``, ``"normalized"``, ``"cqr"``, ``"lac"``, ``"aps"``, ``"raps"``,
+        ``"missed-labels"``, ``"missed-pixels"``, or one that a package brings.
     **parameters
         The fields of the score; those left out have their defaults.
 
@@ -71,13 +85,34 @@ def from_name(name: str, **parameters: Any) -> Score:
     return kind(**parameters)
 
 
-def list_scores(kind: type[Any]) -> tuple[str, ...]:
+def claim_of(name: str | None) -> str:
+    """Return what a score promises to new cases, for the sentence of a promise.
+
+    Parameters
+    ----------
+    name : str or None
+        Name of the score; one that is not installed promises what most do.
+
+    Returns
+    -------
+    str
+        A template with ``{share}`` and ``{whose}``.
+
+    Examples
+    --------
+    >>> claim_of("missed-labels").format(share="90 %", whose="new cases")
+    "at least 90 % of a case's true labels are found, in the mean over new cases"
+    """
+    return SCORES[name].claim if name is not None and name in SCORES else USUAL_CLAIM
+
+
+def list_scores(kind: type[Any] | UnionType) -> tuple[str, ...]:
     """Return the names of all registered scores of one kind.
 
     Parameters
     ----------
-    kind : type
-        `IntervalScore` or `LabelScore`.
+    kind : type or union of types
+        Such as `IntervalScore` or `LabelScore`.
 
     Returns
     -------
@@ -142,6 +177,6 @@ def explain_no_score(value: Any) -> str:
     return f": it {lacks}must be a subclass of scores.IntervalScore or scores.LabelScore"
 
 
-def _is_subclass(value: Any, kind: type[Any]) -> bool:
+def _is_subclass(value: Any, kind: type[Any] | UnionType) -> bool:
     # An entry point of somebody else's package may lead to anything.
     return isinstance(value, type) and issubclass(value, kind)

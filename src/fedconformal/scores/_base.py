@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedconformal._text import count
+from fedconformal._text import USUAL_CLAIM, count
 from fedconformal._util import BadRowsError, Bools, Floats, all_rows, float_array, number_array, plain_array
 
 Draws = ArrayLike | np.random.Generator
@@ -72,7 +72,13 @@ class Score(ABC):
     largest : float or None
         No score can be above it, whatever the data; None if there is no such number.
     needs_draws : bool
-        True if ``score`` and ``set`` ask for uniform random numbers, the argument ``u``; see `draws`.
+        True if ``score`` takes uniform random numbers, the argument ``u``; see `draws`.
+    has_random_sets : bool
+        True if ``set`` takes them too.
+    takes_images : bool
+        True if predictions are arrays of images, and not tables.
+    claim : str
+        Promise to {whose} cases at a level, {share}, as the end of a sentence.
     has_unit : bool
         True if scores, and so the threshold, have the unit of what is predicted.
 
@@ -96,11 +102,18 @@ class Score(ABC):
     columns: ClassVar[tuple[str, ...] | None]
     largest: ClassVar[float | None] = None
     has_unit: ClassVar[bool] = False
+    takes_images: ClassVar[bool] = False
+    claim: ClassVar[str] = USUAL_CLAIM
 
     @property
     def needs_draws(self) -> bool:
-        """True if ``score`` and ``set`` ask for uniform random numbers."""
+        """True if ``score`` takes uniform random numbers."""
         return False
+
+    @property
+    def has_random_sets(self) -> bool:
+        """True if ``set`` takes uniform random numbers."""
+        return self.needs_draws
 
     # -- what a score computes -----------------------------------------------------------------------------
 
@@ -162,7 +175,7 @@ class Score(ABC):
         """
         inputs, levels = plain_array(prediction), number_array("thresholds", thresholds)
         n = len(inputs)
-        draws = as_draws(u, n=n, needed=self.needs_draws)
+        draws = as_draws(u, n=n, needed=self.has_random_sets)
         if levels.ndim != 1 and (levels.ndim != 2 or len(levels) != n):
             raise ValueError(f"thresholds must have shape (n_levels,) or ({n}, n_levels), got {levels.shape}")
         if levels.ndim == 1 or n == 0:
@@ -187,7 +200,7 @@ class Score(ABC):
 
         Parameters
         ----------
-        y : array of shape (n,)
+        y : array of shape (n,), or (n, n_columns) where a case has several outcomes
             The outcomes, as numbers.
         table : array of shape (n, n_columns)
             The columns of predictions.
@@ -213,8 +226,9 @@ class Score(ABC):
         array([ 2., nan, nan])
         """
         prediction = self.prediction_from(table, names)
-        truth = float_array("y", y, ndim=1)
-        check_length("y", truth, n=len(prediction))
+        truth = number_array("y", y).astype(np.float64, copy=False)
+        if truth.shape != (shape := self._truth_shape(prediction)):
+            raise ValueError(f"y must have shape {shape} to match prediction, got {truth.shape}")
         draws = as_draws(u, n=len(prediction), needed=self.needs_draws)
         out = np.full(len(prediction), np.nan)
         pending = [np.flatnonzero(self._can_be_truth(truth))]
@@ -342,8 +356,8 @@ class Score(ABC):
         """
         return ""
 
-    def draws(self, source: Draws | None = None) -> dict[str, Any]:
-        """Return the random numbers that ``score``, ``set`` and ``sets`` take, as keyword arguments.
+    def draws(self, source: Draws | None = None, *, of_sets: bool = False) -> dict[str, Any]:
+        """Return the random numbers that ``score`` takes, or ``set`` and ``sets``, as keyword arguments.
 
         So ``score.score(y, prediction, **score.draws(rng))`` is right for every score.
 
@@ -351,22 +365,28 @@ class Score(ABC):
         ----------
         source : numpy Generator, or array of shape (n,) with values in [0, 1)
             Source of the numbers; None is a new generator.
+        of_sets : bool
+            True for ``set`` and ``sets``.
 
         Returns
         -------
         dict
-            Empty unless the score is randomized.
+            Empty unless the score, or its sets, are randomized.
         """
-        if not self.needs_draws:
+        if not (self.has_random_sets if of_sets else self.needs_draws):
             return {}
         return {"u": np.random.default_rng() if source is None else source}
+
+    def _truth_shape(self, prediction: NDArray[Any]) -> tuple[int, ...]:
+        """Return the shape of the outcomes of these predictions."""
+        return (len(prediction),)
 
     @abstractmethod
     def _can_be_truth(self, values: Floats) -> Bools:
         """Return which numbers are outcomes; never raise."""
 
     def _draws_of(self, draws: Floats | None, rows: Any = slice(None)) -> dict[str, Any]:
-        return {} if draws is None else self.draws(draws[rows])
+        return {} if draws is None else {"u": draws[rows]}
 
 
 def wrong_columns(score: Score, table: NDArray[Any], names: Sequence[str] | None) -> ValueError:

@@ -141,7 +141,7 @@ class LabelScore(Score):
         n, n_classes = probabilities.shape
         if levels.ndim != 2 or len(levels) != n_classes:
             raise ValueError(f"thresholds must have shape ({n_classes}, n_levels), got {levels.shape}")
-        random = self._draws_of(as_draws(u, n=n, needed=self.needs_draws))
+        random = self._draws_of(as_draws(u, n=n, needed=self.has_random_sets))
         different, which = np.unique(levels, axis=0, return_inverse=True)
         sets = np.empty((n, n_classes, levels.shape[1]), dtype=np.bool_)
         for i, threshold in enumerate(different):

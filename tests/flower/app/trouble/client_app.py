@@ -7,6 +7,7 @@ import numpy as np
 from flwr.app import Context
 from flwr.clientapp import ClientApp
 
+import fedconformal as fc
 from fedconformal.flower import add_conformal
 
 app = ClientApp()
@@ -14,9 +15,20 @@ app = ClientApp()
 
 def settings(context: Context) -> dict:
     given = context.node_config
+    if ledgers := context.run_config["ledgers"]:
+        return with_ledger(Path(ledgers) / f"site-{given['partition-id']}", given)
     if "num-partitions" in given:  # a simulation, in which the last two sites have one name
         return {"site": f"site-{min(given['partition-id'], given['num-partitions'] - 2)}"}
     return {"site": given.get("poses-as", given["site"])}
+
+
+def with_ledger(ledger: Path, given) -> dict:
+    """As the guide has it."""
+    if not ledger.exists():
+        fc.Ledger.create(ledger).set_budget("cases", 2.0)
+        fc.Ledger(ledger).set_budget("new cases", 2.0)
+    private = {"ledger": str(ledger), "dataset": "cases", "check-dataset": "new cases", "check-epsilon": 1.0}
+    return {**given, **private}
 
 
 def scores(context: Context):

@@ -34,11 +34,15 @@ def main(grid: Grid, context: Context) -> None:
     if config["more"]:
         more(grid, calibration, config["reports"], options)
         print("questions:", asked)
+    if config["ledgers"]:
+        rows = check(grid, calibration, **options).rows
+        print("private checks:", len(rows), {row.epsilon for row in rows})
 
 
 def more(grid, calibration, reports, options):
-    """The same round again, from the folder; some of the sites; and what they see of it."""
-    assert calibrate(grid, calibration.plan, reports=reports, **options) == calibration
+    """The same round again, from its folder; some of the sites; and what they see of it."""
+    (kept,) = Path(reports).iterdir()
+    assert calibrate(grid, calibration.plan, reports=kept, **options) == calibration
     few = sorted(grid.get_node_ids())[:3]
     open_plan = Plan.read(Path(reports).parent / "open.json")
     assert 2 <= calibrate(grid, open_plan, nodes=few, wait=0, **options).n_answers <= 3
