@@ -39,6 +39,7 @@ SECTIONS = {
     "risk": "benchmarks.risk",
     "start": "benchmarks.start",
     "collecting": "benchmarks.collecting",
+    "watching": "benchmarks.watching",
     "private": "benchmarks.private",
     "flower": "benchmarks.flower",
     "nvflare": "benchmarks.nvflare",

@@ -32,6 +32,7 @@ QUESTIONS = {
         "import",
         "start",
         "collecting",
+        "watching",
         "flower",
         "nvflare",
     ),

@@ -23,6 +23,7 @@ EQUAL = dict.fromkeys(SITES, 60)
 UNEVEN = {"A": 60, "B": 80, "C": 120}
 LABELS = ("adult", "child")
 BIG = dict.fromkeys(SITES, 300)
+EDGES = fc.Bins.uniform(0, 1, 20)
 PRIVACY = fc.Privacy(epsilon=4.0, bins=fc.Bins.uniform(0, 5, 20))
 PAPER = fc.Privacy(epsilon=4.0, bins=fc.Bins.uniform(0, 5, 20), analysis="paper")
 
@@ -40,6 +41,7 @@ class Capability:
     forged: str | None = None
     classes: bool = False
     plain: bool = False
+    losses: bool = False
 
     @property
     def sizes(self):
@@ -78,6 +80,14 @@ CAPABILITIES = {
     "private": Capability({"n_points": BIG, "privacy": PRIVACY}, private=True),
     "private, the paper's": Capability({"n_points": BIG, "privacy": PAPER}, private=True),
     "exact curves": Capability({"n_points": UNEVEN, "curve": fc.Bins.uniform(0, 8, 40)}, plain=True),
+    "sums of losses": Capability(
+        {"n_points": UNEVEN, "curve": EDGES, "parts": 100, "promise": "mixture"}, plain=True, losses=True
+    ),
+    "tests of answers": Capability(
+        {"n_points": UNEVEN, "curve": EDGES, "starts": 10, "criterion": "conditional"},
+        plain=True,
+        losses=True,
+    ),
     "signed": Capability({"n_points": UNEVEN}, signed=True),
     "a site's policy": Capability({"n_points": EQUAL}, strict="C"),
     "a missing site": Capability({"n_points": EQUAL}, silent="C"),
@@ -89,16 +99,22 @@ CAPABILITIES = {
 HERE = "all rows are in one place, where the reports are made"
 SINGLE = "one at a time; the command line takes several"
 SAME = "plans do not change by it"
+FILES = "given to the command line"
+RISK = "FederatedRiskController controls risks"
 REFUSED = {
     ("signed", "estimator"): HERE,
     ("a site's policy", "estimator"): HERE,
     ("a missing site", "estimator"): HERE,
     ("a refused report", "estimator"): HERE,
-    ("a risk", "estimator"): "FederatedRiskController controls risks",
+    ("a risk", "estimator"): RISK,
+    ("sums of losses", "estimator"): RISK,
+    ("tests of answers", "estimator"): RISK,
     ("several levels", "planner"): SINGLE,
     ("groups", "planner"): SINGLE,
     ("classes", "planner"): SINGLE,
     ("groups by site", "planner"): SINGLE,
+    ("sums of losses", "planner"): FILES,
+    ("tests of answers", "planner"): FILES,
     ("a site's policy", "planner"): SAME,
     ("a refused report", "planner"): SAME,
 }
@@ -132,6 +148,7 @@ class Round:
         self.plan = fc.plan(**wishes)
         assert self.plan.feasible
         self.data = {site: self._scores(i, site) for i, site in enumerate(SITES)}
+        self.given = {site: self._losses(site) for site in SITES} if capability.losses else {}
         self.ledgers = {site: ledger_at(folder, site) for site in SITES} if capability.private else {}
         self.policies = {capability.strict: fc.SitePolicy(private_only=True)} if capability.strict else {}
         if capability.plain:
@@ -142,6 +159,13 @@ class Round:
     def _scores(self, i, site):
         drawn = np.random.default_rng(i).gamma(2.0, size=self.it.sizes[site])
         return np.minimum(drawn / 10, 0.999) if self.it.classes else drawn
+
+    def _losses(self, site):
+        """The loss of each case at each edge, or for answers confidences and whether each is wrong."""
+        confidence = self.data[site] / 10
+        if "starts" in self.it.wishes:
+            return {"scores": confidence, "losses": (np.arange(len(confidence)) % 5 == 0).astype(float)}
+        return {"losses": np.maximum(0, 1 - np.array(EDGES.edges) / confidence[:, np.newaxis])}
 
     @property
     def answering(self):
@@ -155,7 +179,8 @@ class Round:
             options["key"] = self.keys[site]
         if self.ledgers:
             options |= {"ledger": self.ledgers[site], "dataset": "calibration"}
-        return fc.report(plan, self.data[site], site=site, policy=self.policies.get(site), **options)
+        given = self.given[site] if self.given else {"scores": self.data[site]}
+        return fc.report(plan, **given, site=site, policy=self.policies.get(site), **options)
 
     def reports(self):
         return [self.report(site, self.other if site == self.it.forged else None) for site in self.answering]
@@ -187,7 +212,9 @@ def through_python(round_):
             round_.report(round_.it.strict)
     same(round_.calibrated(round_.reports()), round_.expected)
     is_whole = not (round_.keys or round_.it.silent or round_.it.strict or round_.it.forged)
-    if is_whole and round_.plan.terms.round is None:  # cases drawn at random need the plan's own round
+    if (
+        is_whole and round_.plan.terms.round is None and not round_.given
+    ):  # cases drawn at random need the plan's own round
         options = {key: value for key, value in round_.wishes.items() if key not in ("n_points", "groups")}
         groups, ledgers = LABEL_OF if round_.it.labels else None, round_.ledgers or None
         alone = fc.conformalize(round_.data, groups=groups, ledgers=ledgers, min_group=5, **options)
@@ -205,9 +232,12 @@ def through_files(round_, tmp_path, monkeypatch, capsys):
             rows = [f"{row},{label}" for row, label in zip(rows, LABEL_OF[site], strict=True)]
         header = "score,label" if round_.it.labels else "score"
         Path(f"{site}.csv").write_text("\n".join([header, *rows]) + "\n")
+        if round_.given:
+            np.save(f"{site}.npy", np.column_stack(list(round_.given[site].values())))
     for site in round_.answering:
         plan = "other.json" if site == round_.it.forged else "plan.json"
-        assert main(["report", plan, f"{site}.csv", *file_options(round_, site)]) == 0
+        cases = f"{site}.npy" if round_.given else f"{site}.csv"
+        assert main(["report", plan, cases, *file_options(round_, site)]) == 0
     if round_.it.strict:
         order = ["report", "plan.json", "C.csv", "--site", "C", "--policy", "strict.toml", "-o", "C.json"]
         assert main(order) == 2
@@ -219,7 +249,8 @@ def through_files(round_, tmp_path, monkeypatch, capsys):
 
 
 def file_options(round_, site):
-    options = ["--site", site, "--column", "score", "-o", f"{site}.json", "--yes"]
+    column = [] if round_.given else ["--column", "score"]
+    options = ["--site", site, *column, "-o", f"{site}.json", "--yes"]
     if round_.it.labels:
         options += ["--group", "label"]
     if round_.keys:
@@ -292,6 +323,8 @@ def site_files(round_, site, folder):
 
 
 def answers_of(round_, site):
+    if round_.given:
+        return round_.given[site]
     if round_.it.classes:
         return {"scores": round_.data[site], "groups": LABEL_OF[site], "score": round_.wishes["score"]}
     return (round_.data[site], LABEL_OF[site]) if round_.it.labels else round_.data[site]

@@ -164,6 +164,25 @@ def test_sites_with_exact_intervals(lines):
     assert ax.get_ylim() == (1.5, -0.5)
 
 
+def test_a_watch_has_coverage_above_evidence(lines):
+    rng = np.random.default_rng(0)
+    calibration = fc.conformalize({"A": rng.random(200), "B": rng.random(200)})
+    checks = [
+        fc.monitoring.answer(calibration, scale * rng.random(100), site=site, period=f"2027-0{month}")
+        for site, scale in {"A": 1.0, "B": 1.3}.items()
+        for month in (1, 2, 3)
+    ]
+    display = fc.plots.WatchDisplay.from_checks(calibration, checks)
+    above, below = display.ax_
+    assert {"all sites together", "A", "B", "level 0.9"} <= set(lines(above))
+    assert "alarm at 20" in lines(below)
+    row = display.watch.rows[2]
+    assert row.site == "B"
+    assert any(list(line.get_ydata()) == [point.evidence for point in row.points] for line in below.lines)
+    assert len([line for line in below.lines if line.get_marker() == "X"]) == len(display.watch.alarms) == 2
+    assert len(above.collections) == 3
+
+
 def luminance(colour):
     """Relative luminance as the web's accessibility guidelines define it."""
     channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]

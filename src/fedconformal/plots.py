@@ -16,9 +16,10 @@ from numpy.typing import ArrayLike
 from fedconformal import baselines, messages
 from fedconformal._extras import need
 from fedconformal._util import Floats, plain_array
-from fedconformal.documents import Calibration, CalibrationView, Plan, PlanView
+from fedconformal.documents import Calibration, CalibrationView, Check, Plan, PlanView, read_period
 from fedconformal.laws import CoverageLaw, Summary, coverage_table, density
 from fedconformal.metrics import SiteCoverage, coverage_by_site, covered_by_intervals
+from fedconformal.monitoring import Watch, watch
 from fedconformal.planning import PROMISES
 
 need("matplotlib", extra="plots")
@@ -28,10 +29,17 @@ from matplotlib.axes import Axes  # noqa: E402
 from matplotlib.patheffects import withStroke  # noqa: E402
 from matplotlib.ticker import PercentFormatter  # noqa: E402
 
-__all__ = ["CoverageLawDisplay", "CoverageTableDisplay", "IntervalDisplay", "SiteCoverageDisplay"]
+__all__ = [
+    "CoverageLawDisplay",
+    "CoverageTableDisplay",
+    "IntervalDisplay",
+    "SiteCoverageDisplay",
+    "WatchDisplay",
+]
 
 BLUE, VERMILION, GREY, BLACK = "#0072B2", "#D55E00", "#595959", "#000000"
 
+_SITES = (BLUE, "#E69F00", "#009E73", "#CC79A7", "#56B4E9")
 _STEPS = 240  # of a density
 _LARGEST_TABLE = 4_000_000
 
@@ -590,4 +598,101 @@ class SiteCoverageDisplay:
         ax.set_yticks(place, [f"{site.site} (n = {site.n})" for site in self.sites])
         ax.set_ylim(len(self.sites) - 0.5, -0.5)
         _finish(ax, "share of cases covered", "site", percent=ax.xaxis)
+        return self
+
+
+@dataclass
+class WatchDisplay:
+    """Coverage by site over time with its bands, and the evidence below; alarms are marked.
+
+    Parameters
+    ----------
+    watch : Watch
+        Result of ``monitoring.watch``.
+
+    Attributes
+    ----------
+    ax_ : array of two Axes
+        The axes that were drawn on last: coverage, and evidence.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> calibration = fc.conformalize({"A": range(40), "B": range(60)})
+    >>> check = fc.monitoring.answer(calibration, range(0, 60, 2), site="A", period="2027-03")
+    >>> display = fc.plots.WatchDisplay.from_checks(calibration, [check])
+    >>> display.watch.due
+    '2027-04'
+    """
+
+    watch: Watch
+    ax_: Any = field(default=None, init=False)
+
+    @classmethod
+    def from_checks(
+        cls, calibration: Calibration | CalibrationView, checks: Sequence[Check], *, ax: Any = None
+    ) -> Self:
+        """Plot the checks of a calibration.
+
+        Parameters
+        ----------
+        calibration : Calibration or CalibrationView
+            As for ``monitoring.watch``.
+        checks : sequence of Check
+            With a period each.
+        ax : sequence of two Axes, optional
+            Where to draw coverage and evidence.
+
+        Returns
+        -------
+        WatchDisplay
+            Drawn.
+        """
+        return cls(watch(calibration, checks)).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None, level: int = 0, **line: Any) -> Self:
+        """Draw all sites together and each of them, without groups.
+
+        Parameters
+        ----------
+        ax : sequence of two Axes, optional
+            Where to draw; new axes if left out.
+        level : int
+            Place of the level, 0 the first.
+        **line : dict
+            Options of the curves, as ``Axes.plot`` takes them.
+
+        Returns
+        -------
+        WatchDisplay
+            Itself.
+        """
+        if ax is None:
+            ax = pyplot.subplots(2, sharex=True, constrained_layout=True)[1]
+        self.ax_, (above, below) = ax, ax
+        levels = list(dict.fromkeys(row.confidence_level for row in self.watch.rows))
+        rows = [row for row in self.watch.rows if row.confidence_level == levels[level] and row.group is None]
+        days: list[list[Any]] = [[read_period(point.period)[1] for point in row.points] for row in rows]
+        for i, (row, x) in enumerate(zip(rows, days, strict=True)):
+            marks = {"marker": "osD^v"[i % 5], "color": _SITES[i % len(_SITES)], "markersize": 4}
+            look: dict[str, Any] = {**marks, **line}
+            look |= {"color": BLACK, "linewidth": 2.0} if row.site is None else {}
+            [curve] = above.plot(x, [point.covered / point.n for point in row.points], label=row.name, **look)
+            colour = curve.get_color()
+            bands = [
+                (day, *point.interval) for day, point in zip(x, row.points, strict=True) if point.interval
+            ]
+            if bands:
+                above.fill_between(*zip(*bands, strict=True), color=colour, alpha=0.12, linewidth=0)
+            evidence = [point.evidence for point in row.points]
+            below.plot(x, evidence, color=colour, **{k: v for k, v in look.items() if k != "color"})
+            alarms = [place for place, value in enumerate(evidence) if value * row.false_alarm >= 1]
+            if alarms:
+                below.plot(x[alarms[0]], evidence[alarms[0]], "X", color=VERMILION, markersize=11)
+        above.axhline(levels[level], label=f"level {levels[level]:g}", color=BLACK, linestyle=":")
+        limit = 1 / self.watch.false_alarm
+        below.axhline(limit, label=f"alarm at {limit:g}", color=VERMILION, linestyle="-.")
+        below.set_yscale("log")
+        _finish(above, "", "share covered", percent=above.yaxis)
+        _finish(below, "end of the period", "evidence (E)")
         return self

@@ -37,6 +37,7 @@ TINY = {
     "risk": {"cases": 200, "settings": 10, "repetitions": 1},
     "start": {"repetitions": 1},
     "collecting": {"sites": 20, "most": 20, "repetitions": 1},
+    "watching": {"sites": 3, "months": 2, "repetitions": 1},
     "private": {
         "coverage": [(5, 200, 10, 20, "even", 1.0)],
         "conditional": [(5, 200, 10, 20, "half-normal", 1.0)],

@@ -148,3 +148,38 @@ def test_columns_by_hand(here, run):
     (here / "policy.toml").write_text("min_group = 21\n")
     order = ["check", "calibration.json", "cases.csv", "--by", "sex", "--site", "A", "-o", "x.json"]
     assert "no group has 21 cases" in run(*order, "--policy", "policy.toml", code=2).err
+
+
+def test_checks_of_many_periods_are_watched(here, run):
+    (here / "checks").mkdir()
+    for month in (1, 2, 3):
+        for site, file in (("A", "new.csv"), ("B", "odd.csv")):
+            order = ["check", "calibration.json", file, "--site", site, "--period", f"2027-0{month}"]
+            shown = run(*order, "-o", f"checks/{site}-{month}.json", "-y").err
+            assert f"150 new cases of 2027-0{month}" in shown
+    out = run("watch", "calibration.json", "checks").out
+    assert "At B: below 80 %, alarm since 2027-01 (false alarm at this site at most 1 in 20" in out
+    assert "the next reports are due for 2027-04" in out
+    content = json.loads(run("watch", "calibration.json", "checks", "--json", "--false-alarm", "0.01").out)
+    assert [row["site"] for row in content["rows"]] == [None, "A", "B"]
+    assert content["rows"][2]["points"][0]["period"] == "2027-01"
+    assert content["false_alarm"] == 0.01
+    (here / "checks" / "again.json").write_text((here / "checks" / "A-1.json").read_text())
+    assert "A: periods 2027-01 and 2027-01 overlap" in run("watch", "calibration.json", "checks", code=2).err
+
+
+def test_a_watch_is_planned(here, run):
+    out = run("watch", "calibration.json", "--plan", 100).out
+    assert "a drop from 80 % to 75 % at all 2 sites is found within" in out
+    assert "a drop from 80 % to 75 % at one site is found within" in out
+    assert "Simulated 2,000 times" in out
+    rows = json.loads(run("watch", "calibration.json", "--plan", 100, "--coverage", 0.5, "--json").out)
+    assert rows[0]["coverage"] == 0.5
+    assert "watch takes checks, or --plan" in run("watch", "calibration.json", code=2).err
+    assert "--coverage goes with --plan" in run("watch", "calibration.json", "--coverage", 0.5, code=2).err
+    assert (
+        "period must be"
+        in run(
+            "check", "calibration.json", "new.csv", "--site", "A", "--period", "May", "-o", "x.json", code=2
+        ).err
+    )

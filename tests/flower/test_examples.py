@@ -1,6 +1,7 @@
 """The examples' apps, whole but without Flower's processes: train, calibrate, save, go on, check."""
 
 import importlib
+import re
 import sys
 import tomllib
 from collections import Counter
@@ -17,6 +18,7 @@ from flower_grid import LocalGrid
 from flwr.app import Context, RecordDict
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+PACKAGES = {"digits", "digits_torch", "findings"}
 
 
 class App:
@@ -29,10 +31,11 @@ class App:
         settings = tomllib.loads((EXAMPLES / folder / "pyproject.toml").read_text())
         self.defaults = settings["tool"]["flwr"]["app"]["config"]
 
-    def run(self, sites, **changes):
+    def run(self, sites, own=None, **changes):
         """Run with so many simulated sites; the messages that were sent."""
         config = self.defaults | changes
-        nodes = [(self.client.app, {"partition-id": i, "num-partitions": sites}) for i in range(sites)]
+        own = {"num-partitions": sites, **(own or {})}
+        nodes = [(self.client.app, {"partition-id": i, **own}) for i in range(sites)]
         return self.on(LocalGrid(nodes, config=config))
 
     def on(self, grid):
@@ -47,7 +50,7 @@ def example(monkeypatch):
         return App(folder, package)
 
     yield load
-    for name in [name for name in sys.modules if name.split(".")[0] in {"digits", "digits_torch"}]:
+    for name in [name for name in sys.modules if name.split(".")[0] in PACKAGES]:
         del sys.modules[name]
 
 
@@ -75,6 +78,24 @@ def test_a_site_reads_its_own_file_where_it_has_one(example, tmp_path):
     digits.on(LocalGrid(nodes, config=digits.defaults | files | {"num-server-rounds": 1, "score": "raps"}))
     published = fc.Calibration.read(tmp_path / "calibration.json")
     assert published.answered == ("hospital-0", "hospital-1")
+
+
+def test_the_example_of_a_risk(example, tmp_path, capsys):
+    """The promise to each site holds at four unlike ones, that to alike sites does not; all is seeded."""
+    (tmp_path / "site.toml").write_text('secret = "the draws of one run"\n')
+    app, output = example("flower-risk", "findings"), tmp_path / "calibration.json"
+    risks = {}
+    for promise in ("each-site", "population"):
+        own = {"policy": str(tmp_path / "site.toml")}
+        asked = app.run(4, own, output=str(output), promise=promise)
+        assert asked == {"train": 12, "query.conformal": 4, "query.risk": 4}
+        assert fc.Calibration.read(output).plan.score.name == "missed-labels"
+        printed = capsys.readouterr().out
+        assert "from 4 of 4 sites" in printed
+        risks[promise] = [float(text) for text in re.findall(r": ([0-9.]+) of the findings missed", printed)]
+    assert len(risks["each-site"]) == 4
+    assert max(risks["each-site"]) < 0.13  # at most 0.1 in the mean over calibrations, of which this is one
+    assert max(risks["population"]) > 0.15
 
 
 @pytest.mark.nightly

@@ -121,6 +121,17 @@ def run_simulation(place, home, plan, **configuration):
 
 
 @pytest.mark.nightly
+def test_the_example_of_a_risk_in_simulation(place, home):
+    (home / "examples").symlink_to(ROOT / "examples")
+    text = (ROOT / "examples" / "flower-risk" / "README.md").read_text()
+    command = next(line for line in text.splitlines() if line.startswith("flwr run"))
+    printed = run_to_the_end(["bash", "-c", command], place, timeout=900, cwd=home)
+    assert "from 4 of 4 sites" in printed
+    missed = re.findall(r"^site \d: [01]\.\d+ of the findings missed", printed, re.MULTILINE)
+    assert len(set(missed)) == 4
+
+
+@pytest.mark.nightly
 def test_simulation_is_the_same_as_files_and_refuses_a_site_that_is_there_twice(place, home):
     plan = fc.plan(n_sites=10, confidence_level=[0.8, 0.9])
     (home / "open.json").write_text(fc.plan(confidence_level=0.8).to_json())
@@ -358,7 +369,10 @@ def test_ctrl_c_ends_everything_whatever_it_is_deaf_to(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("example", "package"), [("flower", "digits"), ("flower-torch", "digits_torch")])
+@pytest.mark.parametrize(
+    ("example", "package"),
+    [("flower", "digits"), ("flower-torch", "digits_torch"), ("flower-risk", "findings")],
+)
 def test_the_examples_are_built_in_format_1_and_hold_the_app_alone(example, package, home):
     command = ["flwr", "build", "--app", str(ROOT / "examples" / example)]
     subprocess.run(command, cwd=home, env=deploy.environment(home), capture_output=True, check=True)

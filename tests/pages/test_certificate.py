@@ -457,6 +457,30 @@ class TestDoubt:
         with pytest.raises(ValueError, match="another calibration"):
             certificate(other, checks=[good])
 
+    def test_a_watch_is_on_the_first_page_with_its_pictures_behind_it(self, ordinary):
+        rng = np.random.default_rng(5)
+        checks = [
+            answer(ordinary, scale * rng.gamma(2.0, size=80), site=site, period=f"2027-0{month}")
+            for site, scale in {"north": 1.0, "south": 1.5}.items()
+            for month in (1, 2, 3)
+        ]
+        text, page = text_of(ordinary, checks=checks), certificate(ordinary, checks=checks)
+        first, _, second = text.partition("Details")
+        assert "480 later cases since 2027-01, up to 2027-03. The next reports are due for 2027-04." in first
+        assert "At south: below 90 %, alarm since 2027-0" in first
+        assert re.search(r"south 90 % \d+ of 240 [\d.]+ % [\d.]+ % below 90 %, alarm since", first)
+        assert "Coverage and evidence over time" in second
+        assert "With 80 new cases of each site in a period, a drop from 90 % to 85 % at one site" in second
+        assert page.count('aria-labelledby="watch-') == 3
+        assert "nan" not in page.partition("Coverage and evidence over time")[2].partition("</section>")[0]
+
+    def test_one_private_period_is_drawn(self, ordinary, tmp_path):
+        ledger = fc.Ledger.create(tmp_path / "site.db")
+        ledger.set_budget("new", 1.0)
+        terms = {"site": "north", "period": "2027-01", "epsilon": 1.0, "ledger": ledger, "dataset": "new"}
+        page = certificate(ordinary, checks=[answer(ordinary, np.ones(50), **terms)])
+        assert page.count('aria-labelledby="watch-') == 2
+
     def test_groups_of_later_cases_have_a_table_of_their_own(self, ordinary):
         scores = np.random.default_rng(5).gamma(2.0, size=300)
         sex = np.repeat(["man", "woman"], 150)

@@ -19,14 +19,18 @@ STATE = "#spread=list&score=absolute&fact-name=length of stay&fact-unit=days&cov
 RNG_SEED = 7
 
 
+SHOWN = (
+    "const desk = document.querySelector('#desk:not([aria-busy=true])'); return desk ? desk.innerText : ''"
+)
+
+
 def until_shown(page, words):
     """Wait until the desk, as it is after the last request, has these words."""
 
-    def shown(_):
-        (desk,) = page.find_elements(By.CSS_SELECTOR, "#desk:not([aria-busy=true])") or [None]
-        return desk is not None and words in desk.text.replace("\N{NO-BREAK SPACE}", " ")
+    def is_shown(_):
+        return words in page.execute_script(SHOWN).replace("\N{NO-BREAK SPACE}", " ")
 
-    WebDriverWait(page, 3600, poll_frequency=0.05).until(shown)
+    WebDriverWait(page, 3600, poll_frequency=0.05).until(is_shown)
 
 
 def drop(page, *paths):

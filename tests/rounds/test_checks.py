@@ -196,3 +196,26 @@ def test_the_server_counts_one_check_of_each_site(caplog):
     assert "refused: unknown node: answers no open question" in caplog.text
     with pytest.raises(ValueError, match="0 sites sent a check"):
         CheckCollection(PUBLISHED, {}, engine="Test", log=LOG).assess(timeout=5)
+
+
+def test_rounds_of_many_periods_are_watched():
+    answers = []
+    for month in ("2027-01", "2027-02-01/2027-02-28"):
+        asked = CheckCollection(PUBLISHED, {1: "A", 2: "B"}, period=month, engine="Test", log=LOG)
+        for node, site in ((1, "A"), (2, "B")):
+            asked.receive(node, answer(asked.packed, site=site))
+        answers += asked.assess(timeout=5).answers
+    assert [check.period for check in answers] == ["2027-01", "2027-01", "2027-02", "2027-02"]
+    assert monitoring.watch(PUBLISHED, answers).due == "2027-03"
+
+
+def test_a_check_of_another_period_does_not_count(caplog):
+    asked = CheckCollection(PUBLISHED, {1: "A"}, period="2027-01", engine="Test", log=LOG)
+    asked.receive(1, answer())
+    with pytest.raises(ValueError, match="0 sites sent a check"):
+        asked.assess(timeout=5)
+    assert "checks the period None, and was asked for 2027-01" in caplog.text
+    with pytest.raises(ValueError, match="period must be"):
+        CheckCollection(PUBLISHED, {1: "A"}, period="soon", engine="Test", log=LOG)
+    with pytest.raises(ValueError, match="period needs the coordinator's key"):
+        rounds.pack_calibration(fc.SigningKey.new().sign(PUBLISHED), period="2027-01")

@@ -1,5 +1,7 @@
 """Scores of losses over engines: computed at the site, with draws that no round can choose."""
 
+import logging
+
 import numpy as np
 import polars as pl
 import pytest
@@ -77,3 +79,85 @@ def test_answers_cannot_be_checked():
     report = fc.report(plan, np.full(200, 0.95), losses=np.zeros(200), site="A", policy=policy)
     with pytest.raises(ValueError, match="this calibration makes no prediction sets"):
         rounds.pack_calibration(fc.calibrate(plan, [report]))
+
+
+# -- sums of losses, and answers ----------------------------------------------------------------------------
+
+EDGES = fc.Bins.uniform(0, 1, 10)
+PLAIN = fc.SitePolicy(curves="plain")
+
+
+def ask(plan, computed, log, policy=PLAIN):
+    """Let the site answer as an engine does; returns the text that leaves, or the code of a failure."""
+    site = rounds.Site("A", policy=policy)
+    return rounds.CALIBRATE.answer(rounds.pack_plan(plan), lambda plan: computed, lambda plan: site, log=log)
+
+
+@pytest.fixture
+def log(caplog):
+    caplog.set_level("INFO")
+    return logging.getLogger("site")
+
+
+def test_losses_give_the_bytes_of_a_report_from_them(log, caplog):
+    truth, p = some_cases()
+    losses = fc.scores.MissedLabels().losses(truth, p, EDGES.edges)
+    plan = fc.plan(n_points={"A": 200}, curve=EDGES, parts=60, risk=0.3)
+    expected = fc.report(plan, losses=losses, site="A", policy=PLAIN).to_json(indent=None)
+    assert ask(plan, {"losses": losses}, log) == expected
+    assert "the sums of the losses of your 200 cases at 9 settings, and for their number" in caplog.text
+    named = plan_of("r1", curve=EDGES, parts=60)
+    expected = fc.report(named, losses=losses, site="A", policy=PLAIN, score="missed-labels")
+    for computed in (
+        {"truth": truth, "prediction": p},
+        {"losses": losses, "score": "missed-labels"},
+    ):
+        assert ask(named, computed, log) == expected.to_json(indent=None)
+    calibration = fc.calibrate(named, [expected])
+    request = CheckRequest(rounds.pack_calibration(calibration))  # a check counts scores
+    scores = request.read_cases(rounds.Site("A"), {"truth": truth, "prediction": p}).scores
+    assert scores.shape == (200,)
+
+
+def test_a_loss_of_other_scores_is_1_for_a_case_that_is_missed(log):
+    y = np.random.default_rng(1).random(200)
+    plan = plan_of("r1", curve=EDGES, parts=1, score="absolute")
+    losses = (y[:, None] > np.array(EDGES.edges)).astype(float)
+    expected = fc.report(plan, losses=losses, site="A", policy=PLAIN, score="absolute")
+    assert ask(plan, {"truth": y, "prediction": np.zeros(200)}, log) == expected.to_json(indent=None)
+
+
+def test_answers_give_the_bytes_of_a_report_from_them(log, caplog):
+    confidence = np.random.default_rng(2).random(200)
+    wrong = (confidence < 0.2).astype(float)
+    plan = fc.plan(n_points={"A": 200}, curve=EDGES, starts=5, risk=0.3, criterion="conditional")
+    expected = fc.report(plan, confidence, losses=wrong, site="A", policy=PLAIN).to_json(indent=None)
+    assert ask(plan, {"scores": confidence, "losses": wrong}, log) == expected
+    assert "how many of your 200 cases are answered at 10 settings" in caplog.text
+
+
+def test_what_a_plan_of_losses_does_not_take(log, caplog):
+    truth, p = some_cases()
+    losses = fc.scores.MissedLabels().losses(truth, p, EDGES.edges)
+    plan, named = (plan_of("r1", curve=EDGES, parts=60, score=score) for score in (None, "missed-labels"))
+    for asked, computed, failure, reason in (
+        (plan, p[:, 0], rounds.Failure.REPORT, "this plan takes losses, and no scores"),
+        (named, {"losses": losses}, rounds.Failure.SCORES, "nothing says that these scores are it"),
+        (plan_of("r1"), {"losses": losses, "score": "missed-labels"}, rounds.Failure.REPORT, "no losses"),
+        (plan, {"losses": losses, "wrong": 1}, rounds.Failure.SCORES, "must return scores, or a mapping"),
+    ):
+        caplog.clear()
+        assert ask(asked, computed, log) is failure
+        assert reason in caplog.text
+    assert ask(plan, {"losses": losses}, log, policy=fc.SitePolicy()) is rounds.Failure.POLICY
+
+
+def test_a_plan_with_other_settings_in_one_group_is_refused():
+    groups = {"a": {"A": 90}, "b": {"A": 90}}
+    plan = fc.plan(groups=groups, curve=EDGES, parts=60, risk=0.3, score="missed-labels")
+    first, second = plan.designs
+    for change in ({"edges": (*EDGES.edges[:-1], 2.0)}, {"parts": 30}, {"parts": None}):
+        other = second.model_copy(update={"message": second.message.model_copy(update=change)})
+        hostile = plan.model_copy(update={"designs": (first, other)})
+        with pytest.raises(ValueError, match="must ask for the same ones in every group"):
+            fc.protocol.loss_curve(hostile)

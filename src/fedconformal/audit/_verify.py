@@ -280,7 +280,8 @@ def _check_assumptions(calibration: Calibration) -> Finding:
         "labels-first": "label" in grouped_by,
         "true-classes": "class" in grouped_by,
         "own-site": "site" in grouped_by,
-        "ties": True,
+        "ties": not any(getattr(design.message, "parts", None) for design in plan.designs)
+        and not any(getattr(design.message, "starts", None) for design in plan.designs),
         "silence": missing or plan.is_grouped,
         "faulty": faulty,
         "as-planned": not faulty,

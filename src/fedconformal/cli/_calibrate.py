@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from fedconformal import audit, protocol
+from fedconformal import audit, messages, protocol
 from fedconformal._text import count
 from fedconformal.cli import _files
 from fedconformal.cli._plan import coverage_columns, votes_needed
@@ -112,10 +112,8 @@ def _infinite_sentences(calibration: Calibration) -> Iterator[str]:
         for level, threshold in zip(design.levels, part.thresholds, strict=True):
             if threshold == inf and level.advice is None and level.votes is not None:
                 wanted = f"{float(level.confidence_level):g}"
-                yield (
-                    f"{where}The threshold at level {wanted} is infinite, because too many of the reported "
-                    "values are infinite or above the last edge."
-                )
+                why = messages.of(design.message).why_infinite(design)
+                yield f"{where}The threshold at level {wanted} is infinite, because {why}."
 
 
 def _names(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""``fedconformal check`` and ``compare``: a calibration on new cases of one site, and sites side by side."""
+"""``fedconformal check``, ``compare`` and ``watch``: new cases of a site, of several sites, and over time."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from fedconformal.cli import _files
 from fedconformal.cli._report import check_label, column_of_labels, read_cases, select_group
 from fedconformal.cli._show import number, paragraph, print_json, say, silence_output, table, working
 from fedconformal.documents import Calibration, Check, Plan, ReportPart
-from fedconformal.monitoring import Assessment, Comparison, CoverageCheck, LocalCheck
+from fedconformal.monitoring import Assessment, Comparison, CoverageCheck, LocalCheck, WatchRow
 from fedconformal.planning import PROMISES
 from fedconformal.protocol import SitePolicy
 
@@ -44,6 +44,7 @@ def check(
     ledger: Path | None = None,
     dataset: str | None = None,
     policy: Path | None = None,
+    period: str | None = None,
     yes: bool = False,
     output: Path | None = None,
     force: bool = False,
@@ -108,6 +109,7 @@ def check(
         policy=_files.read_policy(policy),
         ledger=account,
         dataset=dataset,
+        period=period,
     )
     say(prepared.sentence)
     if account is not None and not yes:  # before anything is charged or recorded
@@ -304,12 +306,17 @@ def _compare_checks(
 ) -> None:
     """Show which sites and groups of cases fall short."""
     checks = [_files.read(Check, file) for file in _files.expand(files)]
-    by_label = calibration.plan.grouping.has_labels
-    one_group = label is not None or (by_label and not any(check.groups for check in checks))
-    checked = select_group(calibration, label, path) if one_group else calibration
+    checked = _select_checked(calibration, path, checks, label)
     with working("comparing"):
         result = monitoring.compare(checked, checks)
     _show_assessment(result, calibration.plan, as_json=as_json)
+
+
+def _select_checked(calibration: Calibration, path: Path, checks: Sequence[Check], label: str | None) -> Any:
+    """Return what was checked: the calibration, or one group of it."""
+    by_label = calibration.plan.grouping.has_labels
+    one_group = label is not None or (by_label and not any(check.groups for check in checks))
+    return select_group(calibration, label, path) if one_group else calibration
 
 
 def _show_assessment(result: Assessment, plan: Plan, *, as_json: bool) -> None:
@@ -376,3 +383,76 @@ def _coverage_columns(check: CoverageCheck, *, at_once: bool = False) -> dict[st
 def _coverage_fields(check: CoverageCheck) -> dict[str, Any]:
     """Return everything by name."""
     return {**vars(check), "coverage": check.coverage}
+
+
+# -- watch -------------------------------------------------------------------------------------------------
+
+
+def watch(
+    calibration: Path,
+    checks: list[Path] | None = None,
+    *,
+    label: str | None = None,
+    false_alarm: float = 0.05,
+    plan: int | None = None,
+    coverage: float | None = None,
+    json: bool = False,
+) -> None:
+    """Put the checks of many periods together."""
+    published = _files.read(Calibration, calibration)
+    if plan is None and coverage is not None:
+        raise ValueError("--coverage goes with --plan")
+    if (plan is None) == (not checks):
+        raise ValueError("watch takes checks, or --plan and no checks")
+    if plan is not None:
+        _show_plan(select_group(published, label, calibration), plan, coverage, false_alarm, as_json=json)
+        return
+    read = [_files.read(Check, file) for file in _files.expand(checks or [])]
+    with working("putting checks together"):
+        checked = _select_checked(published, calibration, read, label)
+        result = monitoring.watch(checked, read, false_alarm=false_alarm)
+    if json:
+        print_json({**vars(result), "rows": [_watch_fields(row) for row in result.rows]})
+        return
+    levels = {row.confidence_level for row in result.rows}
+    table(
+        [
+            {
+                "site": row.name,
+                "level": repr(row.confidence_level) if len(levels) > 1 else None,
+                "covered": f"{row.covered} of {row.n}",
+                "coverage": f"{row.coverage:.3f}",
+                "at least": "" if row.lower is None else f"{int(1000 * row.lower) / 1000:.3f}",
+                "E": f"{row.evidence:.3g}",
+                "E of change": None if row.change is None else f"{row.change:.3g}",
+                "finding": row.verdict,
+            }
+            for row in result.rows
+        ]
+    )
+    for line in result.sentence().split("\n"):
+        paragraph(line)
+    paragraph(
+        f"Each lower bound holds at all times with {1 - false_alarm:.4g} confidence. E is evidence of a "
+        f"coverage below the level; an alarm is an E of {1 / false_alarm:.4g} or more."
+    )
+
+
+def _watch_fields(row: WatchRow) -> dict[str, Any]:
+    """Return everything by name; points without their noise."""
+    points = [{name: value for name, value in vars(point).items() if name != "noise"} for point in row.points]
+    return {**vars(row), "n": row.n, "covered": row.covered, "verdict": row.verdict, "points": points}
+
+
+def _show_plan(
+    checked: Any, cases: int, coverage: float | None, false_alarm: float, *, as_json: bool
+) -> None:
+    """Show how soon a drop would be found."""
+    with working("simulating"):
+        plans = monitoring.plan_watch(checked, cases, coverage, false_alarm=false_alarm)
+    if as_json:
+        print_json([vars(planned) for planned in plans])
+        return
+    for planned in plans:
+        paragraph(planned.sentence())
+    paragraph("Simulated 2,000 times each; a range of periods holds the exact figure with 99 % confidence.")

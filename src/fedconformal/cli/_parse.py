@@ -129,6 +129,17 @@ def grid(
     return None, Privacy(epsilon, edges, analysis="paper" if paper else Privacy.analysis)
 
 
+def losses(curve: str | None) -> tuple[str | None, dict[str, int]]:
+    """Return the bins of ``--curve``, and the parts of losses or the starts of answers behind them."""
+    bins, _, last = (curve or "").rpartition(":")
+    name, _, number = last.partition("=")
+    if name not in ("parts", "starts"):
+        return curve, {}
+    if not number.isdecimal():
+        raise ValueError(f"--curve {curve!r}: {name} must be a whole number, as in {name}=10")
+    return bins, {name: int(number)}
+
+
 def _bins(option: str, text: str) -> Bins:
     kind, _, rest = text.partition(":")
     bounded, rest = rest.endswith(_BOUNDED), rest.removesuffix(_BOUNDED)

@@ -54,7 +54,8 @@ def plan(
         raise ValueError("--risk is 1 minus --confidence-level: give one of them")
     goal, delta = _parse.criterion(criterion)
     promised, mixture = _parse.promise(promise)
-    exact, privacy = _parse.grid(curve, epsilon, bins, paper=paper)
+    edges, losses = _parse.losses(curve)
+    exact, privacy = _parse.grid(edges, epsilon, bins, paper=paper)
     options = dict(
         n_sites=_parse.sites(sites),
         **_parse.sizes(points, group or [], group_by),
@@ -70,6 +71,7 @@ def plan(
         local_ranks="paper" if paper and privacy is None else None,
         score=_parse.score(score),
         curve=exact,
+        **losses,
         privacy=privacy,
         keys=_parse.keys(key or []),
         terms=_parse.terms("--term", term or []),
@@ -210,7 +212,8 @@ def _coverage_headers(design: Design) -> tuple[str, ...]:
     is_private = message.epsilon(design) is not None
     if messages.law(design, 0) is None:
         known = "with noise" if is_private else promise.among.strip()
-        return (f"coverage at least\n({known})" if known else "coverage at least",)
+        least = f"{message.quantity(design)} at least"
+        return (f"{least}\n({known})" if known else least,)
     if is_private:
         known = "at least,\nwith noise"
     elif design.max_faulty:

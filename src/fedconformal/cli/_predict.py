@@ -14,7 +14,7 @@ from fedconformal.cli import _parse, _report
 from fedconformal.cli._files import check_output, read
 from fedconformal.cli._show import print_json, say
 from fedconformal.documents import Calibration, Plan
-from fedconformal.protocol import prediction_sets, score_of
+from fedconformal.protocol import has_answers, prediction_sets, score_of
 from fedconformal.scores import Absolute, Score
 
 _TABLES = (".csv", ".parquet")
@@ -51,17 +51,23 @@ def predict(
     plan = published.plan
     _report.column_of_labels(plan, group, calibration, is_new=True)
     table = read_table(predictions, dialect=Dialect(separator, decimal, encoding))
-    used, rule, sets = sets_of(published, table, group=group, site=site, column=column, score=score)
-    if plan.score is None and score is None:
+    answers = has_answers(plan)
+    if answers:
+        used = _report.chosen_columns(column or ["confidence"], table.columns)
+        sets, names = _find_answered(published, table, used, group, site), ["answered"]
+    else:
+        used, rule, sets = sets_of(published, table, group=group, site=site, column=column, score=score)
+        names = list(rule.set_columns(used))
+    if plan.score is None and score is None and not answers:
         say("The plan fixes no score: absolute residuals are assumed, prediction -/+ threshold.")
     levels = plan.confidence_levels
     for i, level in enumerate(levels):
-        if sets.dtype == bool and sets[:, :, i].all():
+        if sets.dtype == bool and sets[:, :, i].all() and not answers:
             which = "The set contains" if len(sets) == 1 else f"All {len(sets)} sets contain"
             say(f"{which} every label (level {level:g}), so they are uninformative.")
     suffixes = [""] if len(levels) == 1 else [f"_{level!r}" for level in levels]
-    names = list(enumerate(rule.set_columns(used)))
-    added = {name + suffix: sets[:, j, i] for i, suffix in enumerate(suffixes) for j, name in names}
+    places = list(enumerate(names))
+    added = {name + suffix: sets[:, j, i] for i, suffix in enumerate(suffixes) for j, name in places}
     frame = need("polars", extra="cli").DataFrame
     if only:
         result = frame(added)
@@ -71,6 +77,20 @@ def predict(
         shown = {name: table.numbers([name])[:, 0] for name in used}  # numbers, where the table has text
         result = table.frame.with_columns(frame({**shown, **added}))
     _deliver(result, None if output == STANDARD else output, force=force, as_json=json)
+
+
+def _find_answered(
+    published: Calibration, table: Table, columns: list[str], group: str | None, site: str | None
+) -> Any:
+    """Return which cases are answered at each level: those with a confidence of at least the threshold."""
+    if len(columns) != 1:
+        raise ValueError(f"--column must name the confidence of each case, got {', '.join(columns)}")
+    confidence = table.numbers(columns)[:, np.newaxis]
+    if group is not None:
+        thresholds = published.threshold_of(table.labels(group), site=site)
+        return confidence >= thresholds.reshape(table.height, 1, -1)
+    part = published if site is None else published[published.plan.grouping.group_of_site(site)]
+    return confidence >= np.array(part.thresholds)
 
 
 def _predict_masks(

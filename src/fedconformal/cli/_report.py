@@ -15,8 +15,8 @@ from fedconformal._text import count, quoted
 from fedconformal._util import BadRowsError, Floats
 from fedconformal.cli import _files
 from fedconformal.cli._show import say, working
-from fedconformal.documents import Calibration, CalibrationView, Plan, ScoreRule
-from fedconformal.protocol import class_places, score_of
+from fedconformal.documents import Calibration, CalibrationView, Curve, Plan, ScoreRule
+from fedconformal.protocol import class_places, measure_cases, score_of
 from fedconformal.scores import SCORES, LossScore, Score, from_name
 
 
@@ -56,6 +56,7 @@ def report(
     protocol.admit(question, policy=limits, has_ledger=ledger is not None or dataset is not None)
     key = None if sign_with is None else _files.read_key(sign_with)
     account = None if ledger is None else _files.open_ledger(ledger)
+    curve = protocol.loss_curve(question)
     with working("reading scores"):
         labels, values, _ = read_cases(
             question,
@@ -67,10 +68,14 @@ def report(
             private=protocol.is_private(question),
             draw=partial(protocol.draw_source, site=site, policy=limits, ledger=account, dataset=dataset),
             dialect=dialect,
+            curve=curve,
         )
+        given: dict[str, Any] = {"scores": values} if curve is None else {"losses": values}
+        if curve is not None and curve.starts is not None:
+            given = {"scores": values[:, 0], "losses": values[:, 1]}
         prepared = protocol.prepare(
             question,
-            values,
+            **given,
             site=site,
             groups=labels,
             score=None if target is None else question.score,
@@ -137,27 +142,35 @@ def read_cases(
     draw: Callable[[Score], Any] = lambda score: None,
     dialect: Dialect | None = None,
     by: Sequence[str] = (),
+    curve: Curve | None = None,
 ) -> tuple[list[str] | None, Floats, dict[str, list[str]]]:
     """Return the group of each case where there are groups, the scores, and other columns by name.
 
-    For a private answer no score is refused, whatever it is. ``draw`` is the source of random numbers.
+    For a ``curve`` of losses these come in the place of scores, for one of answers the confidence and whether
+    each is wrong. For a private answer no score is refused, whatever it is. ``draw`` is the source of random
+    numbers.
     """
     _check_options(plan, path, column, target, prediction)
+    edges = None if curve is None else curve.edges
+    if curve is not None and curve.starts is not None and (target or column):
+        raise ValueError("--target and --column must be left out: this plan needs the columns of answers")
     if path.suffix.lower() == ARRAYS and target is not None and plan.score is not None and prediction:
         names = [*([] if group is None else [group]), *by]
         arrays = read_arrays(path, [target, prediction[0], *names])
         texts = {name: [str(label) for label in arrays[name].tolist()] for name in names}
         score = image_score(plan.score, path)
         truth, predicted, drawn = arrays[target], arrays[prediction[0]], score.draws(draw(score))
-        make = score.scores_or_nan if private else score.score
+        make = score.scores_or_nan if private else partial(measure_cases, score, edges=edges)
         values = make(truth, predicted, **drawn)
         return None if group is None else texts[group], values, {name: texts[name] for name in by}
-    if target is None and group is None and not by:
+    if target is None and group is None and not by and curve is None:
         with _asking_for_cases(plan):
             return None, read_column(path, column, nan=private, dialect=dialect), {}
     table = read_table(path, dialect=dialect, private=private)
     labels = None if group is None else table.labels(group)
     columns_by_name = {name: table.labels(name) for name in by}
+    if curve is not None and target is None:
+        return labels, table.numbers(_loss_columns(curve, table, group, column)), columns_by_name
     if target is None or plan.score is None or prediction is None:
         others = [name for name in table.columns if name not in (group, *by)]
         with _asking_for_cases(plan):
@@ -185,7 +198,20 @@ def read_cases(
     predicted = prediction_of(score, table, columns)
     with by_line(table, columns):
         truth = score.truth_from(truth, argument=f"column {target!r}")
-        return labels, score.score(truth, predicted, **drawn), columns_by_name
+        return labels, measure_cases(score, truth, predicted, edges, **drawn), columns_by_name
+
+
+def _loss_columns(curve: Curve, table: Table, group: str | None, column: str | None) -> list[str]:
+    """Return the columns of the losses at each edge, or of answers, which must have these names."""
+    others = [name for name in table.columns if name != group]
+    if curve.starts is not None and others != ["column_1", "column_2"]:  # a file without names
+        if not {"confidence", "wrong"} <= {*others}:
+            raise ValueError(
+                f"{table.name}: needs the columns confidence, and wrong: 1 for a wrong answer, else 0; there "
+                f"are {', '.join(table.columns)}"
+            )
+        return ["confidence", "wrong"]
+    return others if column is None else chosen_columns([column], table.columns)
 
 
 def _check_order(targets: Sequence[str], columns: Sequence[str]) -> None:

@@ -30,7 +30,9 @@ from fedconformal.documents._fields import (
     UnknownGroupWarning,
     check_site_name,
     label_text,
+    period_text,
     ratio_text,
+    read_period,
     unique_labels,
 )
 from fedconformal.documents._messages import (

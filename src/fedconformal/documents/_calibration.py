@@ -26,6 +26,7 @@ from fedconformal.documents._fields import (
     Label,
     Many,
     Name,
+    Period,
     Sentence,
     Share,
     SiteCount,
@@ -460,6 +461,7 @@ class CheckQuestion(AuthoredDocument):
     plan_digest: Digest
     group: Label | None = None
     site: SiteName | None = None
+    period: Period | None = None
     group_by: Many[GroupBy] | None = None
     classes: Annotated[Many[Label], Field(min_length=2, max_length=limits.MOST_CLASSES)] | None = None
     score: ScoreRule | None = None
@@ -470,8 +472,8 @@ class CheckQuestion(AuthoredDocument):
     thresholds: Many[Extended] = Field(min_length=1, max_length=limits.MOST_LEVELS)
 
     @classmethod
-    def of(cls, calibration: Calibration | CalibrationView) -> Self:
-        """Return the question about a calibration without groups, or about one group of it."""
+    def of(cls, calibration: Calibration | CalibrationView, period: str | None = None) -> Self:
+        """Return the question about a calibration without groups or one group, for cases of a period."""
         plan, part = calibration.whole.plan, calibration.selected_parts[0]
         grouping, design = plan.grouping, part.design
         return cls(
@@ -479,6 +481,7 @@ class CheckQuestion(AuthoredDocument):
             plan_digest=calibration.plan_digest,
             group=design.group,
             site=grouping.sites.get(design.group or ""),
+            period=period,
             group_by=grouping.by or None,
             classes=plan.classes,
             score=plan.score,

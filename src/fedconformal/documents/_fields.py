@@ -7,8 +7,11 @@ reading it.
 import math
 import re
 import unicodedata
+from calendar import monthrange
 from collections.abc import Collection, Iterable, Sequence
+from datetime import date
 from fractions import Fraction
+from functools import lru_cache
 from numbers import Integral
 from typing import Annotated, Any, TypeVar
 
@@ -164,6 +167,80 @@ def check_epsilon(epsilon: Fraction | None) -> None:
     """Refuse a privacy loss that is out of range."""
     if epsilon is not None and not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
         raise ValueError(f"epsilon must be between {SMALLEST_EPSILON:g} and {LARGEST_EPSILON:g}")
+
+
+# -- periods of time --------------------------------------------------------------------------------------
+
+_PERIOD = r"^[0-9]{4}-[0-9]{2}(-[0-9]{2}/[0-9]{4}-[0-9]{2}-[0-9]{2})?$"
+
+
+@lru_cache(maxsize=4096)  # the same few for all sites
+def read_period(text: str) -> tuple[date, date]:
+    """Return the first and the last day of a period.
+
+    Parameters
+    ----------
+    text : str
+        Two days, ``2027-03-01/2027-03-31``, or a month, ``2027-03``.
+
+    Returns
+    -------
+    tuple of two dates
+
+    Raises
+    ------
+    ValueError
+        If it is neither, or the last day comes before the first.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import read_period
+    >>> read_period("2027-02")
+    (datetime.date(2027, 2, 1), datetime.date(2027, 2, 28))
+    """
+    try:
+        if not re.fullmatch(_PERIOD, text):
+            raise ValueError
+        if len(text) == 7:
+            first = date.fromisoformat(f"{text}-01")
+            return first, first.replace(day=monthrange(first.year, first.month)[1])
+        first, last = map(date.fromisoformat, text.split("/"))
+    except ValueError:
+        raise ValueError(f"period must be FIRST-DAY/LAST-DAY or a month, 2027-03, got {text!r:.60}") from None
+    if last < first:
+        raise ValueError(f"period must not end before it begins, got {text!r}")
+    return first, last
+
+
+def period_text(first: date, last: date) -> str:
+    """Write a period: a month where it is one, else its first and last day.
+
+    Parameters
+    ----------
+    first, last : date
+        Its days.
+
+    Returns
+    -------
+    str
+        The one way in which documents write it.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import period_text, read_period
+    >>> period_text(*read_period("2027-03-01/2027-03-31"))
+    '2027-03'
+    """
+    month = f"{first:%Y-%m}"
+    return month if read_period(month) == (first, last) else f"{first}/{last}"
+
+
+Period = Annotated[
+    str,
+    AfterValidator(lambda text: period_text(*read_period(text))),
+    WithJsonSchema({"type": "string", "pattern": _PERIOD}),
+]
+"""A month, or a first and a last day, as `period_text` writes it."""
 
 
 # -- names of sites: one form for each, and none that looks like another ------------------------------------

@@ -14,6 +14,7 @@ from fedconformal.documents._fields import (
     Digest,
     Label,
     Many,
+    Period,
     Ratio,
     SiteName,
     Size,
@@ -192,6 +193,9 @@ class Check(Document):
     calibration: Digest = Field(description="digest of the calibration that was checked")
     group: Label | None = Field(default=None, description="the group that was checked, where there are some")
     site: SiteName
+    period: Period | None = Field(
+        default=None, description="when the cases arose: a month, or first and last day; of a row of checks"
+    )
     n: Checked = Field(description="how many new cases the site has")
     epsilon: Ratio | None = Field(description="privacy loss of all finite levels together; null if exact")
     covered: Covered = Field(description="covered cases for each level; with noise if epsilon is not null")
@@ -205,7 +209,8 @@ class Check(Document):
     def _line(self) -> str:
         covered = " and ".join(f"{each:,}" for each in self.covered)
         noise = "" if self.epsilon is None else f", with noise of epsilon {float(self.epsilon):g}"
-        return f"{covered} of {self.n:,} new cases covered{noise}, site {self.site!r}"
+        when = "" if self.period is None else f", {self.period}"
+        return f"{covered} of {self.n:,} new cases covered{noise}, site {self.site!r}{when}"
 
     def check(self) -> None:
         """Refuse content that does not fit together, whoever wrote it."""

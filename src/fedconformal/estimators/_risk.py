@@ -18,13 +18,14 @@ from fedconformal.protocol import (
     SitePolicy,
     calibrate,
     conformalize,
+    measure_cases,
     plan,
     prediction_sets,
     report,
     rows_by_site,
     score_of,
 )
-from fedconformal.scores import LAC, LossScore, MissedLabels, MissedPixels, Score
+from fedconformal.scores import LAC, MissedLabels, MissedPixels, Score
 
 _NOT_CALIBRATED = "This %(name)s is not calibrated: call calibrate(X, y, sites=...) first"
 _DRAWING = 3  # the stream of random numbers of scores
@@ -183,10 +184,7 @@ class FederatedRiskController(BaseEstimator):  # type: ignore[misc]
     def _sum_losses(self, score: Score, truth: Any, prediction: Any) -> tuple[Any, ...]:
         """Return the loss of each case at each parameter, no scores, the settings, and a plan's option."""
         edges = np.unique(1 - _util.float_array("predict_params", self.predict_params, ndim=1))
-        if isinstance(score, LossScore):
-            losses = score.losses(truth, prediction, edges)
-        else:
-            losses = (score.score(truth, prediction)[:, np.newaxis] > edges).astype(float)
+        losses = measure_cases(score, truth, prediction, edges)
         return losses, None, edges, {"parts": _PARTS}
 
     def _count_answers(self, score: Score, truth: Any, prediction: Any) -> tuple[Any, ...]:

@@ -27,6 +27,7 @@ log = logging.getLogger("flwr.fedconformal")
 RECORD, ARRAYS = "conformal", "arrays"
 """Names of a message's records: our own, and the model."""
 
+_HERE = Path()
 Handler = Callable[[Message, Context], Message]
 Compute = Callable[[Message, Context, "Plan"], Any]
 
@@ -247,7 +248,7 @@ def _find_site(context: Context, config: Mapping[str, Any], *, of_checks: bool) 
     number = config.get("partition-id")
     name = config.get("site", f"node-{context.node_id}" if number is None else f"site-{number}")
     values = {field: config.get(field.replace("_", "-")) for field in Settings.model_fields}
-    return Settings.model_validate(values).make_site(str(name), Path(), of_checks=of_checks)
+    return Settings.model_validate(values).make_site(str(name), _HERE, of_checks=of_checks)
 
 
 def sealed(message: Message, context: Context, call_next: Handler) -> Message:

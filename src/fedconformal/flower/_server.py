@@ -45,10 +45,10 @@ _CODES = {
 
 _ENGINE: dict[str, Any] = {"engine": "Flower", "log": log, "codes": _CODES}
 
-_PORTIONS = 8  # in which replies are fetched: a large one holds up few others, none if sites are few
+_PORTIONS = 4  # in which replies are fetched: a large one holds up few others, none if sites are few
 _PATIENCE = 1.0  # seconds until a reply that is still being fetched goes on beside the others
 # Seconds between two looks for replies, at first and at last; in between a share of the time so far.
-_SHORTEST, _LONGEST, _SHARE = 0.02, 3.0, 0.05
+_SHORTEST, _LONGEST, _SHARE = 0.05, 3.0, 0.05
 
 
 def calibrate(
@@ -138,6 +138,7 @@ def check(
     *,
     nodes: Chosen | None = None,
     wait: float = 10.0,
+    period: str | None = None,
 ) -> Assessment:
     """Ask every connected site for the number of its new cases that a calibration covers.
 
@@ -154,6 +155,9 @@ def check(
         The model that it was made for.
     timeout, nodes, wait : as for `calibrate`
         The nodes to ask, and the time to wait for them.
+    period : str, optional
+        When the cases arose that sites check, as in ``"2027-03"``: ``monitoring.watch`` puts the ``answers``
+        of many such rounds together.
 
     Returns
     -------
@@ -177,7 +181,7 @@ def check(
     """
     rounds.check_options(timeout, wait=wait)
     connected = _wait_for_nodes(grid, nodes, calibration.n_answers, wait)
-    collection = rounds.CheckCollection(calibration, connected, **_ENGINE)
+    collection = rounds.CheckCollection(calibration, connected, period=period, **_ENGINE)
     _ask_nodes(grid, collection, arrays, timeout)
     return collection.assess(timeout=timeout)
 

@@ -212,6 +212,14 @@ class Message(ABC):
         """Return whether the distribution is a lower bound of the coverage, rather than its distribution."""
         return design.max_faulty > 0
 
+    def quantity(self, design: Design) -> str:
+        """Name what is guaranteed, as the head of a column."""
+        return "coverage"
+
+    def why_infinite(self, design: Design) -> str:
+        """Return what made a threshold infinite, as the end of a sentence."""
+        return "too many of the reported values are infinite or above the last edge"
+
     def claim(self, design: Design, score: ScoreRule | None) -> str | None:
         """Return what is promised to new cases, for a sentence, where that is not up to the score."""
         return None

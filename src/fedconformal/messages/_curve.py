@@ -171,7 +171,8 @@ class CurveMessage(Message):
         message = _data(design)
         if message.starts is not None:
             settings = f"at {len(message.edges):,} settings, and how many of the answers are wrong"
-            return f"how many of your {count(n, 'case')} are answered {settings}"
+            shown = "which show every confidence up to the step between settings"
+            return f"how many of your {count(n, 'case')} are answered {settings}, {shown}"
         if message.parts is not None:
             return f"the sums of the losses of your {count(n, 'case')} at {message.n_cells - 1:,} settings"
         if message.epsilon is None:
@@ -276,6 +277,20 @@ class CurveMessage(Message):
     def tolerates(self, design: Design, place: int, n_missing: int) -> bool:
         """Return whether the votes can be reached without the largest sites."""
         return design.levels[place].advice is None and _rules(design).tolerates(place, n_missing)
+
+    def quantity(self, design: Design) -> str:
+        """Name the answers, or the losses."""
+        message = _data(design)
+        if message.starts is not None:
+            return "right answers"
+        return super().quantity(design) if message.parts is None else "1 - risk"
+
+    def why_infinite(self, design: Design) -> str:
+        """Name the tests of answers, or the losses."""
+        message = _data(design)
+        if message.starts is not None:
+            return "no setting passes the tests: no case is answered"
+        return super().why_infinite(design) if message.parts is None else "the losses are too large"
 
     def claim(self, design: Design, score: ScoreRule | None) -> str | None:
         """Return the promise of answers, or of losses without a name, which are not about sets."""

@@ -49,6 +49,7 @@ def answer(
     policy: SitePolicy | None = None,
     ledger: Ledger | None = None,
     dataset: str | None = None,
+    period: str | None = None,
 ) -> Check:
     """Return everything that leaves the site after a check: its name, how many new cases, how many covered.
 
@@ -83,6 +84,8 @@ def answer(
     ledger, dataset : Ledger and str, optional
         For a private answer, the account that it is charged to and what the new cases are called in it. With
         an exact answer they are an error, unless the policy has ``private_only=False``: it is then recorded.
+    period : str, optional
+        When these cases arose, for `watch`: a month, ``"2027-03"``, or ``"2027-03-01/2027-03-31"``.
 
     Returns
     -------
@@ -117,6 +120,7 @@ def prepare_answer(
     policy: SitePolicy | None = None,
     ledger: Ledger | None = None,
     dataset: str | None = None,
+    period: str | None = None,
 ) -> PreparedAnswer:
     """Prepare an answer: nothing is drawn, charged or written yet.
 
@@ -145,7 +149,7 @@ def prepare_answer(
         refuse_unverified(published)
     # Made before any charge, so that what no document can hold costs nothing.
     exact = None if epsilon is None else fraction("epsilon", epsilon, high=LARGEST_EPSILON, closed=True)
-    blank = _make_check(calibration, site, exact, kept, np.zeros_like(kept.counts))
+    blank = _make_check(calibration, site, exact, kept, np.zeros_like(kept.counts), period)
     if epsilon is not None:
         policy.check_epsilon(blank.epsilon or Fraction(0))
         epsilon_per_count(calibration, blank)
@@ -202,7 +206,8 @@ class PreparedAnswer:
         """Describe what would leave and what that costs; refuse what the ledger does not allow."""
         numbers, cases = count(self._cases.counts.size, "number"), count(self._blank.n, "new case")
         groups = self._blank.groups
-        text = f"This answer gives {numbers} about your {cases}"
+        when = "" if self._blank.period is None else f" of {self._blank.period}"
+        text = f"This answer gives {numbers} about your {cases}{when}"
         if groups is not None:
             text += f", and how many of them are in each of {count(len(groups), 'group')}"
         if self._ledger is None or self._dataset is None or self._blank.epsilon is None:
@@ -236,7 +241,8 @@ class PreparedAnswer:
                 self._ledger.record_exact(self._dataset, numbers=counts.size, allow=allow, **self._question)
         else:
             counts = self._draw_counts()
-        return _make_check(self.calibration, self._blank.site, self._blank.epsilon, self._cases, counts)
+        blank = self._blank
+        return _make_check(self.calibration, blank.site, blank.epsilon, self._cases, counts, blank.period)
 
     @cached_property
     def _question(self) -> dict[str, Any]:
@@ -244,6 +250,8 @@ class PreparedAnswer:
         checked, cases = self.calibration, self._cases
         asked: list[Any] = [checked.calibration_digest, checked.group]
         asked.append([part.thresholds for part in checked.selected_parts])
+        if self._blank.period is not None:
+            asked.append(self._blank.period)
         if cases.by:
             order = np.argsort(cases.scores, kind="stable")
             asked += [cases.by, cases.values, cases.which[order].tolist()]
@@ -288,7 +296,12 @@ def epsilon_per_count(calibration: Answerable, answer: Check) -> Fraction:
 
 
 def _make_check(
-    calibration: Answerable, site: str, epsilon: Fraction | None, cases: Cases, counts: Ints
+    calibration: Answerable,
+    site: str,
+    epsilon: Fraction | None,
+    cases: Cases,
+    counts: Ints,
+    period: str | None,
 ) -> Check:
     """Make the answer with these counts, (n_groups, n_levels)."""
     rows = zip(cases.values, cases.sizes, counts.tolist(), strict=True)
@@ -300,6 +313,7 @@ def _make_check(
             calibration=calibration.calibration_digest,
             group=calibration.group,
             site=site,
+            period=period,
             n=sum(cases.sizes),
             epsilon=epsilon,
             covered=tuple(counts.sum(axis=0).tolist()),

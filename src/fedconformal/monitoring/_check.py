@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -305,10 +305,13 @@ class Assessment:
         For each answer a row for each level, and the same for each group in it.
     confidence : float
         Of each interval, or with groups of all intervals at once; and that nobody is named wrongly.
+    answers : tuple of Check
+        The checks that were assessed, for `watch`; empty where nothing has left a site.
     """
 
     rows: tuple[SiteCheck, ...]
     confidence: float
+    answers: tuple[Check, ...] = ()
 
     @property
     def by_group(self) -> bool:
@@ -349,9 +352,12 @@ def assess(
     rely on the counts that the sites report, and are worthless if an answer was forged. There is no row for
     all cases of a site with one group, or whose answer is private and has groups.
     """
-    _refuse_misfits(calibration, answers)
-    counts = [row for answer in answers for row in _list_counts(calibration, answer)]
-    return _assess_counts(calibration, counts, confidence, calibration.selected_levels)
+    times = Counter(answer.site for answer in answers)
+    repeated = [f"{site}: answered {number} times" for site, number in times.items() if number > 1]
+    refuse_misfits(calibration, answers, repeated)
+    counts = [row for answer in answers for row in find_counts(calibration, answer)]
+    assessment = _assess_counts(calibration, counts, confidence, calibration.selected_levels)
+    return replace(assessment, answers=tuple(answers))
 
 
 @dataclass(frozen=True)
@@ -366,7 +372,7 @@ class _Count:
     noise: CountNoise | None
 
 
-def _list_counts(calibration: Checked, answer: Check) -> list[_Count]:
+def find_counts(calibration: Checked, answer: Check) -> list[_Count]:
     """List the counts of an answer: all cases, unless that is a sum of noisy counts, and each group."""
     noise = None if answer.epsilon is None else CountNoise.of(epsilon_per_count(calibration, answer))
     epsilon = None if answer.epsilon is None else float(answer.epsilon)
@@ -406,19 +412,17 @@ def _assess_counts(
     return Assessment(tuple(rows), float(certain))
 
 
-def _refuse_misfits(calibration: Checked, answers: Sequence[Check]) -> None:
-    """Refuse answers that do not fit, all of them by name."""
+def refuse_misfits(calibration: Checked, answers: Sequence[Check], reasons: Sequence[str]) -> None:
+    """Refuse answers that do not fit, all of them by name, after ``reasons`` to refuse some of them."""
     if not answers:
         raise ValueError("answers must hold at least one check")
     refuse_levels(calibration)
     if calibration.whole.plan.grouping.has_labels and all(answer.groups is None for answer in answers):
         refuse_groups(calibration)  # what was checked is one group of it
-    times = Counter(answer.site for answer in answers)
-    reasons = [
+    misfits = [
         f"{answer.site}: {reason}" for answer in answers if (reason := _find_misfit(calibration, answer))
     ]
-    reasons += [f"{site}: answered {count} times" for site, count in times.items() if count > 1]
-    if reasons:
+    if reasons := [*misfits, *reasons]:
         raise ValueError(f"nothing was assessed, {len(reasons)} refused: {'; '.join(reasons)}")
 
 

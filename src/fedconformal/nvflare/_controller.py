@@ -154,6 +154,7 @@ def check(
     timeout: float = 300.0,
     abort_signal: Signal | None = None,
     sites: Collection[str] | None = None,
+    period: str | None = None,
 ) -> Assessment:
     """Ask every site of the job for the number of its new cases that a calibration covers.
 
@@ -168,6 +169,9 @@ def check(
         Result of `calibrate`; of one with groups, one group: ``calibration["child"]``.
     fl_ctx, model, timeout, abort_signal, sites : as for `calibrate`
         The sites to ask, and the time to wait for them.
+    period : str, optional
+        When the cases arose that sites check, as in ``"2027-03"``: ``monitoring.watch`` puts the ``answers``
+        of many such rounds together.
 
     Returns
     -------
@@ -192,7 +196,8 @@ def check(
     [('north', 200), ('south', 200), ('west', 200)]
     """
     rounds.check_options(timeout)
-    collection = rounds.CheckCollection(calibration, _select_sites(fl_ctx, sites), **_FLARE)
+    chosen = _select_sites(fl_ctx, sites)
+    collection = rounds.CheckCollection(calibration, chosen, period=period, **_FLARE)
     _ask(controller, collection, model, fl_ctx, timeout, abort_signal)
     return collection.assess(timeout=timeout)
 

@@ -17,10 +17,10 @@ from fedconformal._text import count, floor_percent, nearest_percent, percent
 from fedconformal._version import __version__
 from fedconformal.audit import Finding, verify
 from fedconformal.documents import Calibration, Check, Design, Document, Facts, Plan
-from fedconformal.monitoring import cases_needed
+from fedconformal.monitoring import Watch, WatchRow, cases_needed, plan_watch, watch
 from fedconformal.monitoring._check import Assessment, SiteCheck, assess
 from fedconformal.pages._claims import Budget, Claim, count_law_numbers, first_names
-from fedconformal.pages._render import read_asset, render
+from fedconformal.pages._render import read_asset, render, watch_picture
 from fedconformal.planning import CRITERIA, PROMISES
 from fedconformal.protocol import AssumptionKind, assumption_codes, assumption_sentences
 
@@ -28,6 +28,7 @@ _MOST_SHARES = 20
 _MOST_ANSWERED = 12  # of which the first page has names; the table has more
 _MOST_CLASSES = 8  # that are columns of a table
 _DETAILS = ("supersedes", "plans_tried", "several_cases", "prevalence")  # not on the first page
+_USUAL_CASES = 50  # of a site and period, while nobody watches
 _DROPS = (0.05, 0.1)  # of the coverage, for which the certificate says how many cases detect them
 
 
@@ -53,7 +54,7 @@ def certificate(
     calibration : Calibration
         With groups of cases or without.
     checks : sequence of Check
-        Findings of sites on later cases.
+        Findings of sites on later cases; where they have periods, the page shows the `watch`.
     facts : mapping from str to str, optional
         Facts beside those of the plan: ``name`` of the model, ``purpose``, ``date`` and so on, as in the
         terms of `plan`.
@@ -93,8 +94,12 @@ def certificate(
                 f"{wrong.claim}: {wrong.detail}"
             )
     all_facts = (calibration.plan.terms.facts or Facts()).with_more(facts or {})
-    assessment = assess(calibration, list(checks)) if checks else None
-    view = CertificateView(calibration, findings, all_facts, assessment, sets)
+    assessment, watched = None, None
+    if any(check.period for check in checks):
+        watched = watch(calibration, checks)
+    elif checks:
+        assessment = assess(calibration, list(checks))
+    view = CertificateView(calibration, findings, all_facts, assessment, sets, watched)
     style = "\n".join(map(read_asset, ("common.css", "certificate.css")))
     return render("certificate.html", view=view, style=style, version=__version__)
 
@@ -109,10 +114,11 @@ class CertificateView:
         facts: Facts,
         assessment: Assessment | None = None,
         sets: ArrayLike | None = None,
+        watched: Watch | None = None,
     ) -> None:
         self.calibration, self.plan, self.findings = calibration, calibration.plan, findings
         self.not_verified = [finding for finding in findings if finding.holds is None]
-        self.facts, self.assessment = facts, assessment
+        self.facts, self.assessment, self.watch = facts, assessment, watched
         budget = Budget()
         self.claims = [Claim(calibration, part, budget) for part in calibration.parts]
         self.levels = [level for claim in self.claims for level in claim.levels]
@@ -256,6 +262,41 @@ class CertificateView:
         levels = sorted({level.level for level in self.finite_levels if level.level > max(_DROPS)})[:4]
         lower = {level: [round(level - drop, 9) for drop in _DROPS] for level in levels}
         return [[level, *chain(*((x, cases_needed(level, x)) for x in lower[level]))] for level in levels]
+
+    @property
+    def watch_rows(self) -> list[WatchRow]:
+        """Findings of the watch: all sites together, then alarms, then the others."""
+        rows = self.watch.rows if self.watch else ()
+        return sorted(rows, key=lambda row: (row.site is not None, row.alarm is None))
+
+    def watch_cells(self, most: int) -> list[list[str]]:
+        """Return the first rows of the table of the watch."""
+        return [
+            [
+                row.name,
+                percent(row.confidence_level),
+                f"{row.covered:,} of {row.n:,}",
+                nearest_percent(row.coverage),
+                "" if row.lower is None else floor_percent(row.lower),
+                row.verdict,
+            ]
+            for row in self.watch_rows[:most]
+        ]
+
+    def watch_picture(self, row: WatchRow, place: int) -> str:
+        """Draw coverage and evidence of a row over time."""
+        return watch_picture(row, f"watch-{place}")
+
+    @property
+    def watch_plan(self) -> list[str]:
+        """Sentences about how soon a drop is found with as many cases as sites sent, or with 50 each."""
+        if self.plan.is_grouped:
+            return []
+        cases = [point.n for row in self.watch_rows if row.site is not None for point in row.points]
+        number = max(1, sum(cases) // len(cases)) if cases else _USUAL_CASES
+        levels = sorted({level.level for level in self.finite_levels if level.level > max(_DROPS)})[:2]
+        plans = [plan for level in levels for plan in plan_watch(self.calibration[level], number)]
+        return [plan.sentence() for plan in plans]
 
     # -- tables --------------------------------------------------------------------------------------------
 

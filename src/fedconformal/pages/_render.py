@@ -18,6 +18,7 @@ from fedconformal._util import Floats
 from fedconformal.documents import Design
 from fedconformal.laws import Summary, density
 from fedconformal.messages import CurveMessage, of
+from fedconformal.monitoring import WatchRow
 from fedconformal.planning import Promise
 
 _MOST_TIMES = 100
@@ -276,3 +277,64 @@ def _place_markers(frame: _Frame, law: Summary, *, is_bound: bool) -> list[_Mark
         place, anchor = (x - _GAP, "end") if inside == begin < x else (inside, "start")
         markers.append(_Marker(kind, x, y - 10 if inside == begin else y + 5, text, place, y, anchor))
     return markers if fits else [marker._replace(top=_ROWS * _ROW) for marker in markers]
+
+
+# -- a row of checks as a picture --------------------------------------------------------------------------
+
+
+_SHARE_TOP, _SHARE_BASE, _EVIDENCE_TOP, _EVIDENCE_BASE = 24.0, 104.0, 116.0, 164.0
+_LEFT = 62
+
+
+def watch_picture(row: WatchRow, name: str, width: int = 340) -> str:
+    """Draw the coverage of a site by period with its band, and its evidence below; an alarm is marked.
+
+    Parameters
+    ----------
+    row : WatchRow
+        Of a watch.
+    name : str
+        Keeps the identifiers of several pictures on one page apart.
+    width : int
+        Of the picture, in pixels.
+
+    Returns
+    -------
+    str
+        SVG without scripts.
+    """
+    points, last = row.points, max(1, len(row.points) - 1)
+    intervals = [point.interval for point in points]
+    shares = [point.covered / point.n for point in points]
+    low = min([row.confidence_level, *shares, *(ends[0] for ends in intervals if ends)]) - 0.01
+    most = math.log(max([1 / row.false_alarm, *(point.evidence for point in points)])) * 1.1
+
+    def x(place: int) -> float:
+        return round(_LEFT + 6 + place / last * (width - _LEFT - 12), 1)
+
+    def y(share: float) -> float:
+        return round(_SHARE_BASE - (share - low) / (1 - low) * (_SHARE_BASE - _SHARE_TOP), 1)
+
+    def height(evidence: float) -> float:
+        share = max(0.0, math.log(max(evidence, 1e-300)) / most)
+        return round(_EVIDENCE_BASE - share * (_EVIDENCE_BASE - _EVIDENCE_TOP), 1)
+
+    def line(values: list[float]) -> str:
+        places = f"{x(0)},{values[0]}h4" if len(values) == 1 else ""  # one period is a dash
+        return "M" + (places or "L".join(f"{x(i)},{value}" for i, value in enumerate(values)))
+
+    alarms = [x(i) for i, point in enumerate(points) if point.evidence * row.false_alarm >= 1]
+    return render(
+        "_watch.html",
+        row=row,
+        name=name,
+        width=width,
+        height=184,
+        left=_LEFT,
+        level=y(row.confidence_level),
+        alarm=height(1 / row.false_alarm),
+        bands=[(x(i), y(ends[0]), y(ends[1])) for i, ends in enumerate(intervals) if ends],
+        coverage=line([y(share) for share in shares]),
+        evidence=line([height(point.evidence) for point in points]),
+        mark=alarms[0] if alarms else None,
+    )

@@ -178,6 +178,9 @@ class Promise(ABC):
     """True if it holds however the sites differ from each other."""
     fixes_ranks: ClassVar[bool] = False
     """True if ranks cannot be given."""
+    is_for_each_case: ClassVar[bool] = False
+    """True if every case of these sites is missed with at most the same chance, so that evidence of several
+    sites may be multiplied."""
     no_faulty: ClassVar[str] = ""
     """Reason why no site may be faulty; empty if some may."""
     assumption: ClassVar[str]
@@ -336,6 +339,7 @@ class Population(Promise):
     name: ClassVar[str] = "population"
     default_criterion: ClassVar[str] = "stable"
     assumption: ClassVar[str] = "alike"
+    is_for_each_case: ClassVar[bool] = True
     condition: ClassVar[str] = "if the model errs equally at every site"
     serves: ClassVar[str] = "new cases, if the model errs equally at every site"
     law_note: ClassVar[str] = (
@@ -412,6 +416,7 @@ class EachSite(Promise):
     default_criterion: ClassVar[str] = "marginal"
     is_bound: ClassVar[bool] = True
     assumption: ClassVar[str] = "each-site-alike"
+    is_for_each_case: ClassVar[bool] = True
     whose: ClassVar[str] = "the new cases of every site that answered"
     serves: ClassVar[str] = "the cases of every site that answers, individually"
     bears_differing_sites: ClassVar[bool] = True

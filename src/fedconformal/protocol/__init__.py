@@ -15,7 +15,9 @@ from fedconformal.protocol._conformalize import (
     class_places,
     conformalize,
     group_names,
+    has_answers,
     labels_in,
+    measure_cases,
     predict_interval,
     predict_set,
     prediction_sets,
@@ -34,4 +36,12 @@ from fedconformal.protocol._federation import (
 )
 from fedconformal.protocol._plan import InfeasibleWarning, model_digest, plan
 from fedconformal.protocol._policy import PolicyError, SitePolicy
-from fedconformal.protocol._report import admit, check_score, draw_source, is_private, prepare, report
+from fedconformal.protocol._report import (
+    admit,
+    check_score,
+    draw_source,
+    is_private,
+    loss_curve,
+    prepare,
+    report,
+)

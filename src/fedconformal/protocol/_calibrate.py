@@ -28,7 +28,7 @@ from fedconformal.documents._base import paused_collector
 from fedconformal.documents._fields import MOST_REFUSALS
 from fedconformal.messages import Answer, largest_so_far, of
 from fedconformal.planning import PROMISES
-from fedconformal.protocol._report import check_current, is_private
+from fedconformal.protocol._report import check_current, is_private, loss_curve
 from fedconformal.scores import SCORES, LabelScore, LossScore, from_name
 
 Answers = dict[str, Answer]
@@ -364,7 +364,7 @@ def assumption_codes(plan: Plan, n_missing: int) -> tuple[str, ...]:
         "labels-first": plan.grouping.by_label,
         "true-classes": plan.grouping.by_class,
         "own-site": plan.grouping.by_site,
-        "ties": True,
+        "ties": loss_curve(plan) is None,
         "silence": n_missing > 0 or plan.is_grouped,
         "faulty": plan.max_faulty > 0,
         "as-planned": plan.max_faulty == 0,

@@ -424,10 +424,15 @@ def prediction_sets(
     return score.sets_by_class(prediction, thresholds.reshape(-1, n_levels), **score.draws(u, of_sets=True))
 
 
-def refuse_answers(plan: Plan | CheckQuestion) -> None:
-    """Refuse a plan of answers, whose threshold is one of confidences and makes no sets."""
+def has_answers(plan: Plan | CheckQuestion) -> bool:
+    """Return whether the threshold of a plan is one of confidences, from which on cases are answered."""
     designs = plan.designs if isinstance(plan, Plan) else ()
-    if any(getattr(design.message, "starts", None) is not None for design in designs):
+    return any(getattr(design.message, "starts", None) is not None for design in designs)
+
+
+def refuse_answers(plan: Plan | CheckQuestion) -> None:
+    """Refuse a plan of answers, which makes no sets."""
+    if has_answers(plan):
         raise ValueError(
             "this calibration makes no prediction sets: it says which cases are answered, those with a "
             "confidence of at least the threshold"
@@ -460,10 +465,11 @@ def score_cases(
     prediction: Any,
     *,
     classes: Sequence[str] | None = None,
+    edges: Sequence[float] | None = None,
     private: bool = False,
     rng: np.random.Generator | None = None,
 ) -> Scores:
-    """Return the score of each case from its truth and prediction.
+    """Return the score of each case from its truth and prediction, or its losses at these edges.
 
     Classes may be given by number, or by name where the plan names them; then columns of a data frame are
     found by name. For a private answer a case without a score gets NaN, and no error reveals it.
@@ -476,7 +482,7 @@ def score_cases(
     array([0.25])
     """
     if score.takes_images and not private:
-        return score.score(truth, prediction, **score.draws(rng))
+        return measure_cases(score, truth, prediction, edges, **score.draws(rng))
     table, outcomes = plain_array(prediction), plain_array(truth)
     if isinstance(score, LossScore) and classes is not None:
         table, outcomes = _in_order("prediction", prediction, classes), _in_order("truth", truth, classes)
@@ -489,7 +495,24 @@ def score_cases(
     if private:
         return score.scores_or_nan(numbers_or_nan(outcomes), numbers_or_nan(table), **score.draws(rng))
     outcomes = score.truth_from(outcomes, argument="truth")
-    return score.score(outcomes, score.prediction_from(table), **score.draws(rng))
+    return measure_cases(score, outcomes, score.prediction_from(table), edges, **score.draws(rng))
+
+
+def measure_cases(
+    score: Score, truth: Any, prediction: Any, edges: ArrayLike | None = None, **draws: Any
+) -> Floats:
+    """Return the score of each case, or if edges are given its loss at each: 1 if it is missed, or a share.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> fc.protocol.measure_cases(fc.scores.Absolute(), [3.0], [1.0], [1, 2, 3])
+    array([[1., 0., 0.]])
+    """
+    if edges is not None and isinstance(score, LossScore):
+        return score.losses(truth, prediction, edges)
+    values = score.score(truth, prediction, **draws)
+    return values if edges is None else np.array(values[:, np.newaxis] > np.asarray(edges), dtype=float)
 
 
 def _in_order(name: str, values: Any, classes: Sequence[str]) -> NDArray[Any]:

@@ -255,14 +255,34 @@ def prepare(
     return prepared
 
 
+def loss_curve(plan: Plan) -> Curve | None:
+    """Return the curve of a plan that asks for losses, or for answers; None if it asks for scores alone.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_points={"A": 90}, curve=fc.Bins([1, 2]), parts=100, risk=0.1)
+    >>> fc.protocol.loss_curve(plan).edges
+    (1.0, 2.0)
+    """
+    curves = [design.message for design in plan.designs if isinstance(design.message, Curve)]
+    kinds = {(curve.edges, curve.parts, curve.starts) for curve in curves}
+    if not any(parts or starts for _, parts, starts in kinds):
+        return None
+    if len(curves) < len(plan.designs) or len(kinds) > 1:
+        raise ValueError("a plan that asks for losses must ask for the same ones in every group")
+    return curves[0]
+
+
 def _read_values(plan: Plan, scores: Any, losses: Any) -> Any:
     """Return the scores, or an array with the losses of each case as one entry."""
-    curves = [design.message for design in plan.designs if isinstance(design.message, Curve)]
-    has_parts, has_starts = (any(getattr(data, name) for data in curves) for name in ("parts", "starts"))
+    curve = loss_curve(plan)
+    has_starts = curve is not None and curve.starts is not None
+    has_parts = curve is not None and not has_starts
     if (losses is not None, scores is None) != (has_parts or has_starts, has_parts):
         wanted = "scores, and losses" if has_starts else "scores, and no losses"
         raise ValueError(f"this plan takes {'losses, and no scores' if has_parts else wanted}")
-    if losses is None:
+    if curve is None:
         return (private_numbers if is_private(plan) else flat_scores)(scores)
     values = float_array("losses", losses, ndim=2 if has_parts else 1)
     all_rows("losses", values, (values >= 0) & (values <= 1), "must lie between 0 and 1")
@@ -274,10 +294,9 @@ def _read_values(plan: Plan, scores: Any, losses: Any) -> Any:
     else:
         falls = values[:, 1:] <= values[:, :-1]
         all_rows("losses", values, falls, "must not rise from one setting to the next")
-        if not len(values) or {len(data.edges) for data in curves} != {values.shape[1]}:
-            n_edges = len(curves[0].edges)
+        if not len(values) or values.shape[1] != len(curve.edges):
             raise ValueError(
-                f"losses must have a row for each case and {n_edges} columns, got {values.shape}"
+                f"losses must have a row for each case and {len(curve.edges)} columns, got {values.shape}"
             )
     rows = np.empty(len(values), dtype=[("losses", np.float64, values.shape[1:])])
     rows["losses"] = values

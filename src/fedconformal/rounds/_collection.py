@@ -25,6 +25,8 @@ from fedconformal.documents import (
     Refusal,
     Report,
     SigningKey,
+    period_text,
+    read_period,
 )
 from fedconformal.rounds import _site
 from fedconformal.rounds._folder import Folder, Node
@@ -369,6 +371,8 @@ class CheckCollection(Answers[Node, Check]):
     key : SigningKey, optional
         The coordinator's, for sites whose policy wants its signature. Without it a signed calibration is sent
         as a whole, and of others the thresholds.
+    period : str, optional
+        When the cases arose that sites check, for `watch`.
     **options : engine, log, codes
         As for `ReportCollection`.
 
@@ -391,12 +395,14 @@ class CheckCollection(Answers[Node, Check]):
         nodes: Mapping[Node, str],
         *,
         key: SigningKey | None = None,
+        period: str | None = None,
         **options: Any,
     ) -> None:
         from fedconformal import monitoring
 
         super().__init__(nodes, **options)
-        self.calibration, self.packed = calibration, _site.pack_calibration(calibration, key=key)
+        self.calibration, self.period = calibration, period and period_text(*read_period(period))
+        self.packed = _site.pack_calibration(calibration, key=key, period=self.period)
         monitoring.refuse_unverified(calibration.whole)  # as sites cannot: they get the thresholds alone
         self._log_asked()
 
@@ -441,5 +447,7 @@ class CheckCollection(Answers[Node, Check]):
         from fedconformal import monitoring
 
         check = _site.unpack_check(packed)
+        if check.period != self.period:
+            raise ValueError(f"checks the period {check.period}, and was asked for {self.period}")
         monitoring.assess(self.calibration, [check])  # refuses what does not fit
         return check

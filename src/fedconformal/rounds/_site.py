@@ -5,7 +5,7 @@ import enum
 import json
 import logging
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
@@ -121,11 +121,13 @@ def _decompress(packed: bytes, kind: str, largest: int) -> bytes:
     return text
 
 
-def pack_calibration(calibration: Calibration | CalibrationView, *, key: SigningKey | None = None) -> bytes:
+def pack_calibration(
+    calibration: Calibration | CalibrationView, *, key: SigningKey | None = None, period: str | None = None
+) -> bytes:
     """Turn a calibration, or one group of it with all levels, into bytes for the wire, for sites to check.
 
     The thresholds travel, signed with ``key`` if it is given. Without it a signed calibration travels as a
-    whole, as sites may want to see its signature.
+    whole, as sites may want to see its signature; with the period of the cases it cannot.
     """
     whole, group = calibration.whole, calibration.group
     protocol.refuse_answers(whole.plan)
@@ -135,9 +137,11 @@ def pack_calibration(calibration: Calibration | CalibrationView, *, key: Signing
             f"calibration must be one without groups, or one group of it{example}, with all its levels"
         )
     if key is None and whole.signature is not None:
+        if period is not None:
+            raise ValueError("period needs the coordinator's key, as the calibration is signed")
         text = f"{json.dumps(group)}\n{whole.to_json(indent=None)}"
     else:
-        question = CheckQuestion.of(calibration)
+        question = CheckQuestion.of(calibration, period)
         text = (question if key is None else key.sign(question)).to_json(indent=None)
     return zlib.compress(text.encode(), 9)
 
@@ -380,11 +384,12 @@ Prepared = tuple[str, Callable[[], Report | Check]]
 
 @dataclass(frozen=True)
 class Cases:
-    """Scores of a site's cases, labels where the plan has groups by label, and the score if it is known."""
+    """Scores or losses of a site's cases, labels where the plan has groups by label, the score if known."""
 
     scores: Any
     labels: Any = None
     score: ScoreRule | None = None
+    losses: Any = None
 
 
 def read_cases(
@@ -393,6 +398,7 @@ def read_cases(
     *,
     private: bool = False,
     rng: np.random.Generator | None = None,
+    edges: Sequence[float] | None = None,
 ) -> Cases:
     """Read what a site's own function computed.
 
@@ -404,12 +410,15 @@ def read_cases(
         A mapping with ``truth`` and ``prediction``, of which the plan's score is computed here, or with
         ``scores`` and the ``score`` that they are, a name or an object; and perhaps ``groups``: the group, or
         the true class, of each case. For a plan that fixes no score also an array of scores, or a pair of
-        scores and groups. Groups are needed, and used, only for a plan with groups by label; true classes
-        are taken from ``truth``.
+        scores and groups. A plan of sums of losses takes ``losses`` instead of ``scores``, one of answers
+        both; see `fedconformal.report`. Groups are needed, and used, only for a plan with groups by label;
+        true classes are taken from ``truth``.
     private : bool
         True if no case may be refused, as the answer is private.
     rng : numpy Generator, optional
         Source of the random numbers of a randomized score.
+    edges : sequence of float, optional
+        Of a report with losses: where they are computed of truth and prediction.
 
     Returns
     -------
@@ -433,24 +442,24 @@ def read_cases(
     keys, named, truth = computed.keys(), computed.get("score"), computed.get("truth")
     if {"truth", "prediction"} <= keys <= {"truth", "prediction", "score", "groups"}:
         rule = protocol.score_of(plan.score, from_name(named) if isinstance(named, str) else named)
-        options: dict[str, Any] = {"classes": plan.classes, "private": private, "rng": rng}
-        scores, score = protocol.score_cases(rule, truth, computed["prediction"], **options), plan.score
-    elif {"scores"} <= keys <= {"scores", "score", "groups"}:
+        options: dict[str, Any] = {"classes": plan.classes, "private": private, "rng": rng, "edges": edges}
+        values, score = protocol.score_cases(rule, truth, computed["prediction"], **options), plan.score
+        computed = {**computed, "scores" if edges is None else "losses": values}
+    elif keys & {"scores", "losses"} and keys <= {"scores", "losses", "score", "groups"}:
         if plan.score is not None and named is None:
             raise TypeError(
                 f"the plan fixes the score {plan.score}, and nothing says that these scores are it: return "
                 '{"truth": ..., "prediction": ...}, and it is computed here, or {"scores": ..., "score": ...}'
             )
-        scores = computed["scores"]
         score = None if plan.score is None else protocol.check_score(plan.score, named)
     else:
         raise TypeError(
             "the site's function must return scores, or a mapping with truth and prediction, or with scores "
-            f"and score, and perhaps groups; got {quoted([str(key) for key in keys])}"
+            f"or losses and score, and perhaps groups; got {quoted([str(key) for key in keys])}"
         )
-    labels = computed.get("groups")
+    scores, losses, labels = (computed.get(name) for name in ("scores", "losses", "groups"))
     if not plan.grouping.has_labels:
-        return Cases(scores, None, score)
+        return Cases(scores, None, score, losses)
     if labels is None and plan.grouping.by_class and truth is not None:
         names = (*(plan.classes or ()), "")  # the last for a case of no class, which is left out
         labels = [
@@ -460,7 +469,7 @@ def read_cases(
         raise TypeError(
             "for a plan with groups the scores must come as a pair (scores, labels), or with groups"
         )
-    return Cases(scores, labels, score)
+    return Cases(scores, labels, score, losses)
 
 
 class ReportRequest:
@@ -478,7 +487,9 @@ class ReportRequest:
         rng = protocol.draw_source(
             self.plan.score, site=who.name, policy=who.policy, ledger=who.ledger, dataset=who.dataset
         )
-        return read_cases(self.plan, computed, private=protocol.is_private(self.plan), rng=rng)
+        curve = protocol.loss_curve(self.plan)
+        edges = None if curve is None else curve.edges
+        return read_cases(self.plan, computed, private=protocol.is_private(self.plan), rng=rng, edges=edges)
 
     def prepare(self, who: Site, model: str | None, cases: Cases) -> Prepared:
         """Prepare the answer: nothing is drawn, charged or written yet."""
@@ -487,6 +498,7 @@ class ReportRequest:
         prepared = protocol.prepare(
             self.plan,
             cases.scores,
+            losses=cases.losses,
             groups=cases.labels,
             score=cases.score,
             site=who.name,
@@ -547,6 +559,7 @@ class CheckRequest:
             policy=who.policy,
             ledger=who.ledger,
             dataset=who.dataset,
+            period=self.calibration.period if isinstance(self.calibration, CheckQuestion) else None,
         )
         return prepared.sentence, prepared.make
 

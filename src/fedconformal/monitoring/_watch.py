@@ -1,0 +1,580 @@
+"""A promise under watch: the checks of all sites, period by period, and what they show whenever one looks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from fedconformal._text import count, listed, nearest_percent, percent, plain_spaces
+from fedconformal._util import Floats, Ints, fraction, integer
+from fedconformal.documents import Check, period_text, read_period
+from fedconformal.messages import law
+from fedconformal.monitoring import _evidence
+from fedconformal.monitoring._check import find_counts, refuse_misfits
+from fedconformal.monitoring._coverage import Checked, common_thresholds, interval
+from fedconformal.monitoring._evidence import Counts
+from fedconformal.planning import PROMISES, Promise
+from fedconformal.privacy import CountNoise
+
+_RATE = 0.05  # of wrong names among those of e-BH, on average
+_SPENT = 0.5  # share of the error that is spent on the calibration, where its distribution is a bound
+_DROP = 0.1  # that a row must be able to show, else it has too few cases
+_MOST_LINES = 12  # about single sites
+_RUNS, _MOST_PERIODS = 2000, 60
+_CERTAIN = 0.99  # of the ranges of simulated figures
+
+
+@dataclass(frozen=True)
+class WatchPoint:
+    """One period of a row: its count, and the evidence after it.
+
+    Attributes
+    ----------
+    period : str
+        A month, or first and last day.
+    n, covered : int
+        New cases, and how many were covered, perhaps with noise.
+    noise : tuple of CountNoise
+        Noise in the count; empty if exact.
+    evidence : float
+        Evidence (E) so far that the coverage is below the level.
+    """
+
+    period: str
+    n: int
+    covered: int
+    noise: tuple[CountNoise, ...]
+    evidence: float
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Interval for the coverage in this period, at 95 % confidence; None for a sum of noisy counts."""
+        if len(self.noise) > 1:
+            return None
+        return interval(self.n, self.covered, Fraction("0.95"), *self.noise)
+
+
+@dataclass(frozen=True)
+class WatchRow:
+    """Findings about one site, or one group of its cases, or all sites together, at one level.
+
+    Attributes
+    ----------
+    site : str or None
+        Its name; None for all sites together.
+    group : str or None
+        Group of cases; None for all.
+    confidence_level : float
+        The level.
+    points : tuple of WatchPoint
+        One for each period.
+    coverage : float
+        Share covered so far; of a mixture, of the sites by their shares.
+    lower : float or None
+        Lower bound of the mean coverage so far, which holds at all times; None for a mixture.
+    evidence : float
+        Evidence (E) so far that the coverage is below the level.
+    alarm : str or None
+        Period in which it first reached 1 / ``false_alarm``.
+    change : float or None
+        Evidence that the coverage is lower than the calibration explains; None where that is not known.
+    changed : str or None
+        Period in which this first reached 1 / ``false_alarm``.
+    named : bool
+        True if e-BH names the site, among all sites and groups of this level.
+    false_alarm : float
+        Probability with which a row ever alarms although its coverage is at least the level.
+    """
+
+    site: str | None
+    group: str | None
+    confidence_level: float
+    points: tuple[WatchPoint, ...]
+    coverage: float
+    lower: float | None
+    evidence: float
+    alarm: str | None
+    change: float | None
+    changed: str | None
+    named: bool
+    false_alarm: float
+
+    @property
+    def n(self) -> int:
+        """Number of new cases."""
+        return sum(point.n for point in self.points)
+
+    @property
+    def covered(self) -> int:
+        """Number of covered cases, perhaps with noise."""
+        return sum(point.covered for point in self.points)
+
+    @property
+    def name(self) -> str:
+        """Name of the site, and of the group where it is not all cases."""
+        site = "all sites together" if self.site is None else self.site
+        return site if self.group is None else f"{site}, {self.group}"
+
+    @property
+    def cause(self) -> str:
+        """Sentence about the cause of an alarm; empty without one, or where nothing is known."""
+        if self.alarm is None or self.change is None:
+            return ""
+        if self.changed is not None:
+            return " Calibrations rarely come out this low: something has changed."
+        return " A calibration that came out low can explain this, and so can a change."
+
+    @property
+    def verdict(self) -> str:
+        """Finding in a few words."""
+        level = self.confidence_level
+        if self.alarm is not None:
+            return f"below {percent(level)}, alarm since {self.alarm}"
+        if self.lower is not None and self.lower >= level:
+            return f"at least {percent(level)}"
+        low = max(level - _DROP, level / 2)
+        growth = special.rel_entr(1 - low, 1 - level) + special.rel_entr(low, level)
+        is_small = self.n * growth < math.log(1 / self.false_alarm)
+        return "too few cases to tell" if is_small else "no evidence so far"
+
+
+@dataclass(frozen=True)
+class Watch:
+    """All checks of a calibration over time.
+
+    Attributes
+    ----------
+    rows : tuple of WatchRow
+        For each level all sites together, where the promise allows it, then each site, then their groups.
+    false_alarm : float
+        Probability with which one row ever alarms although its coverage is at least the level.
+    since, until : str
+        First and last period that was reported.
+    due : str
+        The period that follows.
+    """
+
+    rows: tuple[WatchRow, ...]
+    false_alarm: float
+    since: str
+    until: str
+    due: str
+
+    @property
+    def alarms(self) -> tuple[WatchRow, ...]:
+        """Rows whose evidence has reached 1 / ``false_alarm``."""
+        return tuple(row for row in self.rows if row.alarm is not None)
+
+    @property
+    def n(self) -> int:
+        """Number of new cases of all sites."""
+        first = self.rows[0].confidence_level
+        sites = [row for row in self.rows if row.site is not None and row.confidence_level == first]
+        whole = {row.site for row in sites if row.group is None}
+        return sum(row.n for row in sites if row.group is None or row.site not in whole)
+
+    @cached_property
+    def sentences(self) -> tuple[str, ...]:
+        """Findings in plain words: for each level all sites together, then single sites."""
+        return tuple(
+            line
+            for level in dict.fromkeys(row.confidence_level for row in self.rows)
+            for line in self._describe(level, [row for row in self.rows if row.confidence_level == level])
+        )
+
+    def _describe(self, level: float, rows: Sequence[WatchRow]) -> Iterator[str]:
+        """Yield what was found at one level."""
+        odds, sites = f"1 in {1 / self.false_alarm:.3g}", [row for row in rows if row.site is not None]
+        for row in rows[: len(rows) - len(sites)]:
+            cases = f"{count(row.n, 'case')}, {nearest_percent(row.coverage)} covered"
+            yield (
+                f"{row.name.capitalize()}: {row.verdict} ({cases}; false alarm at most {odds}, whenever you "
+                f"look).{row.cause}"
+            )
+        alarms = [row for row in sites if row.alarm is not None]
+        for row in alarms[:_MOST_LINES]:
+            yield (
+                f"At {row.name}: {row.verdict} (false alarm at this site at most {odds}, whenever you "
+                f"look).{row.cause}"
+            )
+        if len(alarms) > _MOST_LINES:
+            yield f"And at {count(len(alarms) - _MOST_LINES, 'more site')}."
+        if not alarms:
+            few = sum(row.verdict.startswith("too few") for row in sites)
+            some = f"; {few:,} of {len(sites):,} have too few cases to tell" if few else ""
+            yield f"No single site has evidence so far that it is below {percent(level)}{some}."
+        elif len(sites) > 1:
+            named, strict = [row.name for row in sites if row.named], len(sites) / self.false_alarm
+            yield (
+                f"Among {len(sites):,} some alarms may be false. Named with at most {percent(_RATE)} of the "
+                f"names wrong on average: {listed(named) or 'none'}. The chance that evidence of any of them "
+                f"ever reaches {strict:,.0f} by error is at most {odds}."
+            )
+
+    def sentence(self) -> str:
+        """Describe the findings in plain words.
+
+        Returns
+        -------
+        str
+            Since when, how many cases, what was found, and when the next reports are due.
+        """
+        head = f"{count(self.n, 'new case')} since {self.since}; the next reports are due for {self.due}."
+        return plain_spaces("\n".join([head, *self.sentences]))
+
+
+def watch(calibration: Checked, checks: Iterable[Check], *, false_alarm: float = 0.05) -> Watch:
+    """Put the checks of all periods together: coverage so far, and evidence that may be looked at any time.
+
+    Looking every week at a p-value is not valid; the evidence (E) here is. If a site's coverage is at least
+    the level, its E ever reaches 1 / ``false_alarm`` with a probability of at most ``false_alarm``, however
+    often one looks; for an alarm at any of m sites with that probability, require m / ``false_alarm``.
+    Assumed: every case is covered with at least the chance that is promised given those before it, sites are
+    independent of each other, reports arrive in the order of their periods, and whether a period is reported
+    does not depend on its result. For all sites together, a promise to a mixture is tested by the shares of
+    its sites, never by pooled counts; a promise to a new site is about each site only.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        The published calibration; of one with groups, one group: ``calibration["child"]``.
+    checks : iterable of Check
+        Made by `answer` with ``period``; exact or private.
+    false_alarm : float
+        Probability with which one row ever alarms wrongly.
+
+    Returns
+    -------
+    Watch
+        ``rows`` for all sites together and for each site, group and level, with ``coverage``, ``lower``,
+        ``evidence``, ``alarm``, ``change`` and ``changed``; ``since``, ``due``, and a ``sentence()``.
+
+    Raises
+    ------
+    ValueError
+        If checks have no period, periods of a site overlap, or checks are of another calibration.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> rng = np.random.default_rng(0)
+    >>> calibration = fc.conformalize({"A": rng.random(200), "B": rng.random(200)})
+    >>> checks = [
+    ...     fc.monitoring.answer(calibration, scale * rng.random(100), site=site, period=f"2027-0{month}")
+    ...     for site, scale in {"A": 1.0, "B": 1.3}.items()
+    ...     for month in (1, 2, 3)
+    ... ]
+    >>> [(row.name, row.alarm) for row in fc.monitoring.watch(calibration, checks).rows]
+    [('all sites together', '2027-01'), ('A', None), ('B', '2027-01')]
+    """
+    error, checks = float(fraction("false_alarm", false_alarm)), list(checks)
+    if wrong := [check for check in checks if not isinstance(check, Check)]:
+        raise TypeError(f"checks must be checks of this calibration, got {type(wrong[0]).__name__}")
+    refuse_misfits(calibration, checks, _find_overlaps(checks))
+    periods = sorted({read_period(check.period or "") for check in checks}, key=lambda days: days[::-1])
+    rows = [
+        row
+        for group, table in _tabulate(calibration, checks).items()
+        for i in calibration.selected_levels
+        for row in _watch_level(calibration, i, group, table, error)
+    ]
+    levels = [row.confidence_level for row in rows]
+    rows = [
+        row
+        for level in dict.fromkeys(levels)
+        for row in _name_sites([row for row in rows if row.confidence_level == level])
+    ]
+    first, last = min(periods), periods[-1]
+    return Watch(tuple(rows), error, period_text(*first), period_text(*last), _next_period(*last))
+
+
+def _find_overlaps(checks: Sequence[Check]) -> list[str]:
+    """Return a reason for each check without a period, and for each that overlaps another of its site."""
+    reasons = [f"{check.site}: has no period" for check in checks if check.period is None]
+    by_site: dict[str, list[tuple[date, date]]] = {}
+    for check in checks:
+        if check.period is not None:
+            by_site.setdefault(check.site, []).append(read_period(check.period))
+    return reasons + [
+        f"{site}: periods {period_text(*first)} and {period_text(*second)} overlap"
+        for site, days in by_site.items()
+        for first, second in pairwise(sorted(days))
+        if second[0] <= first[1]
+    ]
+
+
+def _next_period(first: date, last: date) -> str:
+    """Return the period of the same length that follows, the next month after a month."""
+    start = last + timedelta(days=1)
+    if read_period(f"{first:%Y-%m}") == (first, last):
+        return f"{start:%Y-%m}"
+    return period_text(start, start + (last - first))
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """All counts of one group of cases, in the order of time; ``covered`` has a column for each level."""
+
+    sites: tuple[str, ...]
+    periods: tuple[str, ...]
+    n: Ints
+    covered: Ints
+    scale: Floats
+    look: Ints
+    row: Ints
+
+    def counts(self, level: int) -> Counts:
+        """Return the counts at one level."""
+        return Counts(self.n, self.n - self.covered[:, level], self.scale, self.look, self.row)
+
+    def points(self, level: int) -> Callable[[Ints, float], WatchPoint]:
+        """Return a function that makes a point of batches that belong together, and of their evidence."""
+        n, covered, scale = self.n.tolist(), self.covered[:, level].tolist(), self.scale.tolist()
+
+        def make(batches: Ints, evidence: float) -> WatchPoint:
+            own = batches.tolist()
+            noise = tuple(CountNoise(scale[i]) for i in own if scale[i])
+            sums = sum(n[i] for i in own), sum(covered[i] for i in own)
+            return WatchPoint(self.periods[own[0]], *sums, noise, float(evidence))
+
+        return make
+
+
+def _tabulate(calibration: Checked, checks: Sequence[Check]) -> dict[str | None, _Table]:
+    """Return the counts of each group of cases, of all cases first; looks are the days on which any ends."""
+    ends = [read_period(check.period or "")[1] for check in checks]
+    looks = {day: i for i, day in enumerate(sorted(set(ends)))}
+    by_group: dict[str | None, list[tuple[Any, ...]]] = {}
+    for check, end in zip(checks, ends, strict=True):
+        for counted in find_counts(calibration, check):
+            scale = 0.0 if counted.noise is None else counted.noise.scale
+            entry = looks[end], counted.site, check.period, counted.n, counted.covered, scale
+            by_group.setdefault(counted.group, []).append(entry)
+    tables = {}
+    for group in sorted(by_group, key=lambda group: (group is not None, group or "")):
+        look, site, periods, *numbers = zip(*sorted(by_group[group]), strict=True)
+        sites, row = np.unique(site, return_inverse=True)
+        n, covered, noise = (np.array(column) for column in numbers)
+        tables[group] = _Table(tuple(sites.tolist()), periods, n, covered, noise, np.array(look), row)
+    return tables
+
+
+def _watch_level(
+    calibration: Checked, level: int, group: str | None, table: _Table, error: float
+) -> list[WatchRow]:
+    """Return the rows of all sites together and of each, for one group of cases at one level."""
+    design, threshold = calibration.selected_designs[0], common_thresholds(calibration)[level]
+    promise, asked = PROMISES[design.promise](), float(design.levels[level].confidence_level)
+    counts, m = table.counts(level), len(table.sites)
+    shares = {name: float(kind.share or 0) for kind in design.kinds for name in kind.names}
+    own_shares = np.array([shares.get(site, 0.0) for site in table.sites])
+    inside = counts  # without sites to which nothing was promised: as if their noise were infinite
+    if promise.bears_differing_sites and design.site_names is not None:
+        named = np.isin(table.sites, design.site_names)[counts.row]
+        inside = replace(counts, scale=np.where(named, counts.scale, np.inf))
+    single, _ = _evidence.level_evidence(counts, 1 - asked, m)
+    _, together = _evidence.level_evidence(inside, 1 - asked, m)
+    if promise.takes_mixture:
+        together = _evidence.mixture_evidence(counts, 1 - asked, own_shares)
+    change, change_together = None, None
+    if promise.is_for_each_case and group is None and threshold != math.inf:
+        change, change_together = _find_change(calibration, level, promise, counts, inside, error)
+    lower = _evidence.lower_bounds(counts, error, m)
+    points = table.points(level)
+    rows = []
+    for site, bound, batches in zip(table.sites, lower.tolist(), counts.by_row(), strict=True):
+        own = None if change is None else change[batches]
+        path = [points(batches[i : i + 1], single[batches[i]]) for i in range(batches.size)]
+        rows.append(_make_row(site, group, asked, path, bound, own, error))
+    if promise.is_for_each_case or promise.takes_mixture:
+        path = [points(batches, value) for batches, value in zip(counts.by_look(), together, strict=True)]
+        whole = _evidence.lower_bounds(counts.pooled(), error, 1)[0]
+        row = _make_row(None, group, asked, path, float(whole), change_together, error)
+        if promise.takes_mixture and own_shares.any():
+            mean = own_shares @ [row.coverage for row in rows] / own_shares.sum()
+            row = replace(row, coverage=float(mean), lower=None)
+        rows.insert(0, row)
+    return rows
+
+
+def _find_change(
+    calibration: Checked, level: int, promise: Promise, counts: Counts, inside: Counts, error: float
+) -> tuple[Floats | None, Floats | None]:
+    """Return the evidence of a change by batch, and for all sites by look; None without a distribution.
+
+    Sites that are alike share one coverage, so their counts are pooled. Sites with coverages of their own
+    have a distribution each: all of them are at least a low quantile at once, by the union bound.
+    """
+    design, m = calibration.selected_designs[0], int(counts.row.max()) + 1
+    known = law(design, level)
+    if known is None:
+        return None, None
+    if not promise.bears_differing_sites:
+        return _evidence.change_evidence(counts, known)
+    spent = [_SPENT * error, _SPENT * error / (design.n_sites or m)]
+    own, all_at_once = np.clip(1 - np.asarray(known.ppf(spent)), 1e-9, 1 - 1e-9).tolist()
+    single, _ = _evidence.level_evidence(inside, own, m)
+    _, together = _evidence.level_evidence(inside, all_at_once, m)
+    return single * (1 - _SPENT), together * (1 - _SPENT)
+
+
+def _make_row(
+    site: str | None,
+    group: str | None,
+    level: float,
+    points: Sequence[WatchPoint],
+    lower: float,
+    change: Floats | None,
+    error: float,
+) -> WatchRow:
+    def first_alarm(evidence: Iterable[float]) -> str | None:
+        alarms = (point.period for point, value in zip(points, evidence, strict=True) if value * error >= 1)
+        return next(alarms, None)
+
+    return WatchRow(
+        site,
+        group,
+        level,
+        tuple(points),
+        coverage=sum(point.covered for point in points) / sum(point.n for point in points),
+        lower=lower,
+        evidence=points[-1].evidence,
+        alarm=first_alarm(point.evidence for point in points),
+        change=None if change is None else float(change[-1]),
+        changed=None if change is None else first_alarm(change),
+        named=False,
+        false_alarm=error,
+    )
+
+
+def _name_sites(rows: Sequence[WatchRow]) -> list[WatchRow]:
+    """Return the rows of one level, with those named that e-BH finds among single sites."""
+    single = [row for row in rows if row.site is not None]
+    found = _evidence.discover(np.array([row.evidence for row in single]), _RATE).tolist()
+    named = {id(row) for row, is_found in zip(single, found, strict=True) if is_found}
+    return [replace(row, named=id(row) in named) for row in rows]
+
+
+# -- planning a watch --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WatchPlan:
+    """Simulated number of periods until a drop is found.
+
+    Attributes
+    ----------
+    confidence_level, coverage : float
+        The level, and the coverage to which it drops.
+    cases : int
+        New cases of each site and period.
+    n_sites : int
+        Sites at which it drops: all of them, or one.
+    median, nine_in_ten : tuple of two ints
+        Periods within which a half and nine in ten of the drops are found: ranges that hold the true figure
+        with 99 % confidence; the largest figure means "that many or more".
+    """
+
+    confidence_level: float
+    coverage: float
+    cases: int
+    n_sites: int
+    median: tuple[int, int]
+    nine_in_ten: tuple[int, int]
+
+    def sentence(self) -> str:
+        """Describe the result in plain words."""
+        where = "at one site" if self.n_sites == 1 else f"at all {self.n_sites:,} sites"
+        half, most = (_range_text(*ends) for ends in (self.median, self.nine_in_ten))
+        return (
+            f"With {count(self.cases, 'new case')} of each site in a period, a drop from "
+            f"{percent(self.confidence_level)} to {percent(self.coverage)} {where} is found within {half} "
+            f"(half of the time) and {most} (9 times in 10)."
+        )
+
+
+def _range_text(low: int, high: int) -> str:
+    figure = f"{low}" if low == high else f"{low} to {high}"
+    return f"{figure if high < _MOST_PERIODS else f'{low} or more'} period{'s' * (high > 1)}"
+
+
+def plan_watch(
+    calibration: Checked, cases: int, coverage: float | None = None, *, false_alarm: float = 0.05
+) -> tuple[WatchPlan, ...]:
+    """Simulate how soon a drop of the coverage is found, for each level: at all sites, and at one.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        The calibration that will be watched.
+    cases : int
+        New cases of each site in each period.
+    coverage : float, optional
+        Coverage after the drop, from the first period on; 5 points below each level by default.
+    false_alarm : float
+        As for `watch`.
+
+    Returns
+    -------
+    tuple of WatchPlan
+        From 2,000 seeded runs each.
+    """
+    from scipy import stats  # which nothing else here needs
+
+    cases, error = integer("cases", cases, low=1, high=10**7), float(fraction("false_alarm", false_alarm))
+    design = calibration.selected_designs[0]
+    promise, rng = PROMISES[design.promise](), np.random.default_rng(0)
+    shares = [float(kind.share or 0) for kind in design.kinds for _ in range(kind.count)]
+    plans = []
+    for i in calibration.selected_levels:
+        level = float(design.levels[i].confidence_level)
+        low = max(0.0, round(level - 0.05, 9)) if coverage is None else float(fraction("coverage", coverage))
+        if not low < level:
+            raise ValueError(f"coverage must be below the level {level:g}, got {low:g}")
+        m = len(shares) if promise.is_for_each_case or promise.takes_mixture else 1
+        for n_sites in dict.fromkeys((m, 1)):
+            weights = shares if promise.takes_mixture and n_sites > 1 else None
+            first = np.sort(_simulate(level, low, cases, n_sites, weights, error, rng))
+            ranges = []
+            for share in (0.5, 0.9):
+                ends = stats.binom.ppf([(1 - _CERTAIN) / 2, (1 + _CERTAIN) / 2], _RUNS, share).astype(int)
+                ranges.append(tuple(first[np.clip([ends[0] - 1, ends[1]], 0, _RUNS - 1)].tolist()))
+            plans.append(WatchPlan(level, low, cases, n_sites, *ranges))
+    return tuple(plans)
+
+
+def _simulate(
+    level: float,
+    low: float,
+    cases: int,
+    n_sites: int,
+    shares: Sequence[float] | None,
+    error: float,
+    rng: np.random.Generator,
+) -> Ints:
+    """Return the period of the first alarm in each run; of all sites by their product, half of the evidence.
+
+    Leaving the average of the sites out can only delay an alarm.
+    """
+    size = _MOST_PERIODS, _RUNS
+    look, run = (places.ravel() for places in np.indices(size))
+    if shares is None:
+        n = np.full(look.size, cases * n_sites)
+        counts = Counts(n, rng.binomial(n, 1 - low), np.zeros(look.size), look, run)
+        evidence, _ = _evidence.level_evidence(counts, 1 - level, _RUNS)
+        evidence /= 2 if n_sites > 1 else 1
+    else:
+        drawn = [share * rng.binomial(cases, 1 - low, size=look.size) for share in shares]
+        evidence = _evidence.bet(np.sum(drawn, axis=0) / cases, 1 - level, look, run, _RUNS)
+    alarms = evidence.reshape(size) * error >= 1
+    return np.where(alarms.any(axis=0), alarms.argmax(axis=0) + 1, _MOST_PERIODS)

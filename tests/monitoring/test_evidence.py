@@ -1,0 +1,319 @@
+"""Evidence that may be looked at at any time, against sums over all outcomes, and simulated streams."""
+
+import math
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from checked_calibrations import noisy_law
+from scipy import special, stats
+
+import fedconformal as fc
+from fedconformal.metrics import clopper_pearson
+from fedconformal.monitoring import _evidence
+from fedconformal.monitoring._evidence import (
+    Counts,
+    bet,
+    change_evidence,
+    discover,
+    level_evidence,
+    log_likelihood,
+    lower_bounds,
+    mixture_evidence,
+)
+from fedconformal.privacy import CountNoise
+
+MISS = 0.1
+
+
+def counts_of(n, missed, scale=0.0):
+    """A batch for each row and look; the arrays have the shape (looks, rows)."""
+    n, missed = np.broadcast_arrays(np.asarray(n), np.asarray(missed))
+    look, row = (places.ravel() for places in np.indices(n.shape))
+    return Counts(n.ravel(), missed.ravel(), np.full(n.size, scale), look, row)
+
+
+def test_evidence_is_a_mean_over_chances_and_starts():
+    """Of three looks and two sites, one of them missing once: by adding up every start and every chance."""
+    n, missed = np.array([[20, 30], [25, 0], [40, 10]]), np.array([[3, 5], [2, 0], [9, 4]])
+    chosen = n.ravel() > 0
+    every = counts_of(n, missed)
+    fields = every.n, every.missed, every.scale, every.look, every.row
+    rows, together = level_evidence(Counts(*(field[chosen] for field in fields)), MISS, 2)
+    p = special.expit(special.logit(MISS) + _evidence._ODDS)
+
+    def brute(which, last):
+        total = 1 / (last + 2)
+        for start in range(last + 1):
+            ratio = 1.0
+            for look in range(start, last + 1):
+                for j in which:
+                    s, t = missed[look, j], n[look, j]
+                    ratio = ratio * (p / MISS) ** s * ((1 - p) / (1 - MISS)) ** (t - s)
+            total += np.mean(ratio) / ((start + 1) * (start + 2))
+        return total
+
+    assert rows == pytest.approx([brute([j], i) for i, j in [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1)]])
+    average = [(brute([0], i) + brute([1], i)) / 2 for i in range(3)]
+    assert together == pytest.approx([(brute([0, 1], i) + average[i]) / 2 for i in range(3)])
+
+
+def test_a_million_cases_neither_overflow_nor_lose_digits():
+    rows, together = level_evidence(counts_of([[10**6]], [[10**5]]), MISS, 1)
+    assert 0.4 < rows[0] < 0.6  # a start to come has the weight 1/2
+    assert level_evidence(counts_of([[10**7]] * 3, [[10**7]] * 3), MISS, 1)[1][-1] > 1e290
+    assert together[0] == pytest.approx(rows[0])
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 5.0])
+def test_likelihood_of_a_noisy_count(epsilon):
+    n, p, noise = 30, np.array([0.02, 0.1, 0.5]), CountNoise.of(epsilon)
+    counts = counts_of(np.full((1, n + 1), n), np.arange(n + 1)[np.newaxis], noise.scale)
+    expected = np.log([noisy_law(n, chance, epsilon) for chance in p]).T
+    low, high = log_likelihood(counts, p), log_likelihood(counts, p, upper=True)
+    assert (low <= expected + 1e-9).all()
+    assert (high >= expected - 1e-9).all()
+    usual = expected > -25
+    assert low[usual] == pytest.approx(expected[usual], abs=1e-6)
+    assert high[usual] == pytest.approx(expected[usual], abs=1e-6)
+
+
+@pytest.mark.parametrize("coverage", [0.9, 0.95, 1.0])
+def test_noisy_evidence_has_mean_at_most_one(coverage):
+    n, epsilon = 40, 0.5
+    scale = CountNoise.of(epsilon).scale
+    counts = counts_of(np.full((1, n + 1), n), np.arange(n + 1)[np.newaxis], scale)
+    rows, _ = level_evidence(counts, MISS, n + 1)
+    mean = noisy_law(n, 1 - coverage, epsilon) @ rows
+    assert mean <= 1 + 1e-9
+    assert mean > 0.97 or coverage > 0.9
+    each = [mixture_evidence(counts_of([[n]], [[y]], scale), MISS, np.ones(1))[0] for y in range(n + 1)]
+    assert noisy_law(n, 1 - coverage, epsilon) @ each <= 1 + 1e-9
+
+
+def test_too_much_noise_is_no_evidence():
+    assert level_evidence(counts_of([[100]], [[100]], 1e4), MISS, 1)[0] == pytest.approx(1.0)
+    assert mixture_evidence(counts_of([[100]], [[100]], 1e4), MISS, np.ones(1))[0] < 1
+
+
+def test_the_mixture_is_tested_by_shares():
+    """One site misses .28 and sends three times the cases of nine others, which miss .08: the mean is .1."""
+    n = np.array([[60] + [20] * 9])
+    missed = np.array([[0.28] + [0.08] * 9]) * n
+    many = counts_of(np.tile(n, (50, 1)), np.tile(missed, (50, 1)))
+    assert level_evidence(many, MISS, 10)[1][-1] > 1e6  # which pools
+    assert mixture_evidence(many, MISS, np.full(10, 0.1))[-1] == pytest.approx(1)
+    assert mixture_evidence(many, MISS / 2, np.full(10, 0.1))[-1] > 1e6
+
+
+def test_e_bh():
+    evidence = np.array([1.0, 150.0, 3.0, 70.0, 0.0])
+    assert discover(evidence, 0.05).tolist() == [False, True, False, True, False]  # 5/.05 = 100, and 50 twice
+    assert not discover(np.array([99.0, 1.0, 1.0, 1.0, 1.0]), 0.05).any()
+
+
+# -- below what calibrations are ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("t", [20, 300])
+def test_evidence_of_a_change_has_mean_at_most_one_over_calibrations(t):
+    """One site of 99 scores: its coverage is Beta(90, 10), and misses follow the beta-binomial law."""
+    law = fc.CoverageLaw(1, 99, 90, 1)
+    counts = counts_of(np.full((1, t + 1), t), np.arange(t + 1)[np.newaxis])
+    evidence, _ = change_evidence(counts, law)
+    assert (np.diff(evidence) > -1e-12).all()  # it grows with every miss: a larger coverage gives less
+    mean = stats.betabinom.pmf(np.arange(t + 1), t, 10, 90) @ evidence
+    assert 0.5 < mean <= 1 + 1e-9  # what the cells of the grid cost
+    assert stats.binom.pmf(np.arange(t + 1), t, 0.5) @ (evidence >= 20) > 0.5
+
+
+def test_evidence_of_a_change_adds_up_over_batches():
+    law = fc.CoverageLaw(10, 79, 72, 5)
+    once, pooled = change_evidence(counts_of([[300]], [[55]]), law)
+    parts, _ = change_evidence(counts_of([[100], [150], [50]], [[20], [30], [5]]), law)
+    _, sites = change_evidence(counts_of([[100, 150, 50]], [[20, 30, 5]]), law)
+    assert parts[-1] == pytest.approx(once[0])
+    assert sites == pytest.approx(once)
+    assert pooled == pytest.approx(once)
+    assert change_evidence(counts_of([[10**7]], [[10**7]]), law)[0][0] > 1e100
+    assert change_evidence(counts_of([[10**7]], [[0]]), law)[0][0] < 1e-6
+
+
+# -- the average so far ------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("miss", [0.02, 0.1, 0.4])
+def test_lower_bound_fails_at_any_time_with_at_most_its_probability(miss):
+    """Exactly, over all paths of 200 cases that are looked at one by one."""
+    error, steps = 0.05, 200
+    alive, failed = np.array([1.0]), 0.0
+    for t in range(1, steps + 1):
+        alive = np.append(alive * (1 - miss), 0.0) + np.append(0.0, alive * miss)
+        few = np.flatnonzero(alive > 0)
+        bounds = lower_bounds(counts_of(np.full((1, few.size), t), few[np.newaxis]), error, few.size)
+        wrong = few[bounds > 1 - miss]
+        failed += alive[wrong].sum()
+        alive[wrong] = 0.0
+    assert failed <= error
+    assert failed > 0.001 or miss < 0.1  # else all misses come too rarely for that
+
+
+def test_lower_bound_is_the_root_of_its_mixture():
+    n = np.array([[30, 130, 10**4, 10**6]])
+    bounds = lower_bounds(counts_of(n, n // 10), 0.05, 4)
+    for t, bound in zip(n[0], bounds, strict=True):
+        miss = 1 - bound
+        logs = _evidence._THETA * (t // 10) - t * np.log1p(miss * np.expm1(_evidence._THETA))
+        assert np.exp(logs).mean() == pytest.approx(20, rel=1e-3)
+    assert (bounds < 0.9).all()
+    assert (0.9 - bounds < 5 * np.sqrt(0.09 / n[0])).all()
+    noisy = lower_bounds(counts_of(n, n // 10, 1.0), 0.05, 4)
+    assert (noisy <= bounds).all()
+    assert noisy[1:] == pytest.approx(bounds[1:], abs=0.02)
+
+
+# -- streams -----------------------------------------------------------------------------------------------
+
+NINE_GOOD, ONE_BAD = 0.08, 0.28
+
+
+@lru_cache
+def ratio_table(n, scale):
+    """Log-likelihood ratios of every number of misses among n cases, by chance."""
+    counts = counts_of(np.full((1, n + 1), n), np.arange(n + 1)[np.newaxis], scale)
+    p = special.expit(special.logit(MISS) + _evidence._ODDS)
+    return log_likelihood(counts, p) - log_likelihood(counts, np.array([MISS]), upper=True)
+
+
+def alarms(rng, streams, looks, *, shares=None, scale=0.0, missing=0.1, m=4):
+    """How many streams alarm at the limit for 1 in 20, all sites together and the first site individually.
+
+    Sites of 5 to 30 cases a period, each missing a tenth of the time, every chance of a miss at its limit.
+    """
+    found = np.zeros(2, dtype=int)
+    for block in np.array_split(np.arange(streams), max(1, streams * looks // 50_000)):
+        sizes = np.array([20, 5, 30, 12])[:m] if shares is None else np.array([60] + [20] * (m - 1))
+        chance = np.full(m, MISS) if shares is None else np.array([ONE_BAD] + [NINE_GOOD] * (m - 1))
+        n = np.broadcast_to(sizes, (looks, block.size, m))
+        missed = rng.binomial(n, chance)
+        if scale:
+            z = rng.geometric(-math.expm1(-1 / scale), size=(2, *n.shape))
+            missed = np.clip(missed + z[0] - z[1], 0, n)
+        sent = rng.random(n.shape) >= missing
+        if shares is not None:
+            mean = (missed / n * sent) @ shares
+            look, row = (places.ravel() for places in np.indices(mean.shape))
+            together = bet(mean.ravel(), MISS, look, row, block.size).reshape(mean.shape)
+            found[0] += (together >= 20).any(axis=0).sum()
+            continue
+        ratios = np.stack([ratio_table(size, scale)[missed[..., j]] for j, size in enumerate(sizes)], axis=2)
+        ratios *= sent[..., np.newaxis]
+        look, row = (places.ravel() for places in np.indices((looks, block.size * m)))
+        ratios = ratios.reshape(look.size, -1)
+        single = _evidence._start_anywhere(ratios, look, row, block.size * m).reshape(looks, -1, m)
+        pooled = ratios.reshape(looks, block.size, m, -1).sum(axis=2).reshape(looks * block.size, -1)
+        look, row = (places.ravel() for places in np.indices((looks, block.size)))
+        product = _evidence._start_anywhere(pooled, look, row, block.size).reshape(looks, -1)
+        together = (product + single.mean(axis=2)) / 2
+        found += (together >= 20).any(axis=0).sum(), (single[:, :, 0] >= 20).any(axis=0).sum()
+    return found.tolist()
+
+
+SETTINGS = {
+    "exact": {},
+    "noisy": {"scale": 1.0},
+    "mixture": {"shares": np.full(10, 0.1), "m": 10},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_false_alarms(setting):
+    """More than 44 of 400 streams of 100 looks alarm with probability 5e-7, if 1 in 20 does."""
+    assert max(alarms(np.random.default_rng(31), 400, 100, **SETTINGS[setting])) <= 44
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_false_alarms_of_many_streams(setting):
+    """10,000 streams of 2,000 looks: at 1 - 1e-6 confidence fewer than 1 in 20 alarm."""
+    for number in alarms(np.random.default_rng(31), 10_000, 2_000, **SETTINGS[setting]):
+        assert clopper_pearson(number, 10_000, confidence=1 - 2e-6)[1] <= 0.05
+
+
+@pytest.mark.nightly
+def test_false_alarms_of_late_reports():
+    """10,000 streams of 40 looks; a report comes up to two looks late, and every look starts all over.
+
+    At each look the product of all sites is computed anew from what has arrived, for every period so far, and
+    any that ever was at 20 or more is an alarm. At 1 - 1e-6 confidence fewer than 1 in 20 streams have one.
+    """
+    rng, streams, looks, m = np.random.default_rng(31), 10_000, 40, 4
+    p = special.expit(special.logit(MISS) + _evidence._ODDS)
+    n = np.broadcast_to([20, 5, 30, 12], (looks, streams, m))
+    missed, late = rng.binomial(n, MISS), rng.integers(0, 3, size=n.shape)
+    alarm = np.zeros(streams, dtype=bool)
+    up, down = np.log(p / MISS), np.log((1 - p) / (1 - MISS))
+    for now in range(looks):
+        arrived = np.arange(looks)[:, np.newaxis, np.newaxis] + late <= now
+        s, t = ((values * arrived)[: now + 1].sum(axis=2) for values in (missed, n))
+        ratios = (s[..., np.newaxis] * up + (t - s)[..., np.newaxis] * down).reshape(-1, p.size)
+        look, row = (places.ravel() for places in np.indices(s.shape))
+        product = _evidence._start_anywhere(ratios, look, row, streams).reshape(s.shape)
+        alarm |= (product >= 20).any(axis=0)
+    assert clopper_pearson(int(alarm.sum()), streams, confidence=1 - 2e-6)[1] <= 0.05
+
+
+def changes(rng, streams, looks, *, ties=0):
+    """How many streams alarm by evidence of a change, each of its own calibration and without any change.
+
+    With ties, coverages are rounded up to so many steps.
+    """
+    law, found = fc.CoverageLaw(10, 79, 72, 5), 0
+    for block in np.array_split(np.arange(streams), max(1, streams * looks // 50_000)):
+        coverage = law.ppf(rng.random(block.size))
+        coverage = np.ceil(coverage * ties) / ties if ties else coverage
+        missed = rng.binomial(50, 1 - coverage, size=(looks, block.size))
+        evidence, _ = change_evidence(counts_of(np.full(missed.shape, 50), missed), law)
+        found += int((evidence.reshape(missed.shape) >= 20).any(axis=0).sum())
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ties", [0, 40])
+def test_false_alarms_of_a_change(ties):
+    """More than 44 of 400 streams of 100 looks alarm with probability 5e-7, if 1 in 20 does."""
+    assert changes(np.random.default_rng(31), 400, 100, ties=ties) <= 44
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("ties", [0, 40])
+def test_false_alarms_of_a_change_in_many_streams(ties):
+    """10,000 streams of 2,000 looks: at 1 - 1e-6 confidence fewer than 1 in 20 alarm."""
+    number = changes(np.random.default_rng(31), 10_000, 2_000, ties=ties)
+    assert clopper_pearson(number, 10_000, confidence=1 - 2e-6)[1] <= 0.05
+
+
+@pytest.mark.slow
+def test_delay_of_an_alarm():
+    """10 sites of 20 cases a week, .9 to .85: half within 3 weeks, nine in ten within 5; one at .7: within 5.
+
+    2,000 runs each: 65 and 93 %, and the one site is named by e-BH in 93 %, so each limit is missed by chance
+    with a probability below 1e-7. A change since the calibration is found within 12 weeks in 9 of 10 runs.
+    """
+    rng, runs = np.random.default_rng(7), 2000
+    law, within = fc.plan(n_sites=10, n_points=79).law, np.zeros(4)
+    missed = rng.binomial(200, 0.15, (12, runs))
+    change, _ = change_evidence(counts_of(np.full(missed.shape, 200), missed), law)
+    within[3] = (change.reshape(missed.shape) >= 20).any(axis=0).sum()
+    for _ in range(runs):
+        _, together = level_evidence(
+            counts_of(np.full((5, 10), 20), rng.binomial(20, 0.15, (5, 10))), MISS, 10
+        )
+        within[0] += (together[:3] >= 20).any()
+        within[1] += (together >= 20).any()
+        chance = np.array([0.3] + [MISS] * 9)
+        rows, _ = level_evidence(counts_of(np.full((5, 10), 20), rng.binomial(20, chance, (5, 10))), MISS, 10)
+        within[2] += any(discover(own, 0.05)[0] for own in rows.reshape(5, 10))
+    assert (within / runs >= [0.5, 0.9, 0.9, 0.85]).all(), within
