@@ -28,10 +28,12 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/python tools/docstrings.py
+	$(BIN)/python tools/check_scripts.py
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/python tools/check_scripts.py --write
 
 types: $(STAMP)
 	$(BIN)/mypy
@@ -148,6 +150,7 @@ clean:
 
 schemas: $(STAMP)
 	$(BIN)/python -c 'import json, pathlib; from fedconformal.documents import kinds, schema; [pathlib.Path(f"docs/schemas/{kind}.schema.json").write_text(json.dumps(schema(kind), indent=2) + "\n") for kind in kinds()]'
+	cp docs/schemas/plan.schema.json src/fedconformal/pages/assets/answer/
 
 pictures: $(STAMP)
 	$(BIN)/python tests/pages/make_pictures.py docs/figures

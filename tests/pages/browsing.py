@@ -71,7 +71,7 @@ def _found():
 
 
 @contextlib.contextmanager
-def browser(paths, *, width=1280, height=900):
+def browser(paths, *, width=1280, height=900, logs=("browser",)):
     """A headless browser with a profile of its own; downloads go to ``driver.downloads``."""
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
@@ -84,7 +84,7 @@ def browser(paths, *, width=1280, height=900):
         downloads = Path(directory, "downloads")
         downloads.mkdir()
         options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        options.set_capability("goog:loggingPrefs", dict.fromkeys(logs, "ALL"))
         driver = webdriver.Chrome(options, service=Service(paths[1]))
         driver.downloads = downloads
         try:

@@ -1,4 +1,4 @@
-"""``fedconformal certificate`` and ``planner``: pages in a browser."""
+"""``fedconformal certificate``, ``planner`` and ``page``: pages in a browser."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from fedconformal.cli._files import check_output, deliver_text, expand, read
 from fedconformal.cli._predict import sets_of
 from fedconformal.cli._show import say, working
 from fedconformal.documents import Calibration, Check, Facts
+from fedconformal.pages._answer import answer_page, page_digest
 from fedconformal.pages._certificate import UnverifiedError
 
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
@@ -78,3 +79,13 @@ def planner(
 def _announce(address: str) -> None:
     print(f"planner: {address}", flush=True)
     say("Ctrl-C stops it.")
+
+
+def page(*, output: Path = Path("answer.html"), digest: bool = False, force: bool = False) -> None:
+    """Write the page in which a site answers a plan without Python."""
+    content = answer_page()
+    if digest:
+        print(page_digest(content))
+        return
+    check_output(output, force=force)
+    deliver_text(content, output, force=force)

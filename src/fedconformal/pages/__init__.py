@@ -1,4 +1,4 @@
-"""Pages for people: the planner, and the certificate of a calibration.
+"""Pages for people: the planner, the answer page of a site, and the certificate of a calibration.
 
 The certificate needs Jinja2, of the extras ``cli`` and ``web``; serving the planner needs the extra ``web``.
 """
