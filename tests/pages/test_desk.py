@@ -13,6 +13,7 @@ from reading import Reader
 import fedconformal as fc
 from fedconformal.cli import main
 from fedconformal.pages import create_app, serve
+from fedconformal.pages._answer import answer_page
 from fedconformal.pages._desk import Desk
 from fedconformal.pages._server import background
 from fedconformal.pages._worker import answer
@@ -78,7 +79,7 @@ class TestPlan:
         status, page = order(folder, "desk")
         assert status == 200
         assert "if the model errs equally at every site." in page
-        assert "the page that fedconformal page -o answer.html writes" in page
+        assert "answer.html , the page that fedconformal page -o answer.html writes" in page
         assert plan.digest in page
         assert "No site answered, 4 missing: St. Mary's, east/../.., north, south" in page
 
@@ -314,6 +315,9 @@ class TestServer:
         assert headers["Content-Security-Policy"].startswith(
             "default-src 'none'; style-src 'unsafe-inline'; sandbox"
         )
+        status, content, headers = ask(address, "GET", "/files/answer.html")
+        assert (status, content.decode()) == (200, answer_page())
+        assert headers["Content-Disposition"].startswith("attachment")
         name = next((folder / "reports").iterdir()).name
         for path in (f"reports/{name}", "../plan.json", "%2e%2e/plan.json", "", ".", "x.json"):
             assert ask(address, "GET", f"/files/{path}")[0] == 404

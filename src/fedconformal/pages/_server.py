@@ -23,6 +23,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fedconformal._util import integer
 from fedconformal.documents import Report
+from fedconformal.pages._answer import answer_page
 from fedconformal.pages._desk import DESK, FILES
 from fedconformal.pages._promises import page_choices
 from fedconformal.pages._render import read_asset, render
@@ -140,6 +141,7 @@ def create_app(
             Route("/planner", planner),
             *(Route(f"/assets/{name}", _content(read_asset(name), kind)) for name, kind in _ASSETS.items()),
             *map(route, ANSWERS if kept is None else (*ANSWERS, *DESK)),
+            Route("/files/answer.html", _answer_file),
             *(_file(kept / name, kind) for name, kind in FILES.items() if kept is not None),
         ],
         middleware=[
@@ -175,6 +177,12 @@ def _with_headers(app: ASGIApp) -> ASGIApp:
         await app(scope, receive, send_with_headers)
 
     return call
+
+
+def _answer_file(request: Request) -> Response:
+    """Return the page in which sites answer, to be saved: it does not run here."""
+    headers = {"Content-Disposition": 'attachment; filename="answer.html"'}
+    return Response(answer_page(), media_type="text/html", headers=headers)
 
 
 def _file(path: Path, kind: str) -> Route:
