@@ -86,7 +86,7 @@ def fedconformal(*words, cwd):
 
 @pytest.mark.nightly
 def test_the_whole_story_over_two_sittings(driver, axe, tmp_path):
-    """Four sites answer and check with the command; the coordinator types nothing and stops in between."""
+    """Four sites answer in their browsers, and check later; the coordinator stops in between."""
     rng = np.random.default_rng(RNG_SEED)
     folder, mail = tmp_path / "stay", tmp_path / "mail"
     mail.mkdir()
@@ -101,15 +101,14 @@ def test_the_whole_story_over_two_sittings(driver, axe, tmp_path):
     with planner(str(folder)) as url:
         save_plan(driver, url)
         look_at(driver, axe)
-        driver.find_element(By.LINK_TEXT, "plan.json").click()
-        sent = driver.downloads / "plan.json"
-        WebDriverWait(driver, 3600, poll_frequency=0.05).until(lambda _: sent.exists())
-        sent.rename(mail / "plan.json")
+        for name in ("plan.json", "answer.html"):
+            driver.find_element(By.CSS_SELECTOR, f'details a[href="/files/{name}"]').click()
+            downloaded(driver, name, mail)
         for site, n in SIZES.items():
             write_cases(site, n)
-            fedconformal(
-                "report", "plan.json", f"{site}.csv", "--site", site, *options, "-o", f"{site}.json", cwd=mail
-            )
+            answer_in_browser(driver, mail, site)
+        driver.get(url)
+        until_shown(driver, "No site answered")
         drop(driver, mail / "north.json", mail / "south.json")
         until_shown(driver, "2 sites answered, 2 missing: east, west")
     with planner(str(folder)) as url:
@@ -136,6 +135,25 @@ def test_the_whole_story_over_two_sittings(driver, axe, tmp_path):
     again = fc.Calibration.read(tmp_path / "again.json")
     assert again == fc.Calibration.read(folder / "calibration.json")
     assert "Coverage falls short at: west" in (folder / "certificate.html").read_text()
+
+
+def downloaded(page, name, folder):
+    path = page.downloads / name
+    WebDriverWait(page, 3600, poll_frequency=0.05).until(lambda _: path.exists())
+    path.rename(folder / name)
+
+
+def answer_in_browser(page, folder, site):
+    """Answer the plan on the page that came with it, from a table."""
+    page.get((folder / "answer.html").as_uri())
+    page.find_element(By.ID, "plan-file").send_keys(str(folder / "plan.json"))
+    wait = WebDriverWait(page, 3600, poll_frequency=0.05)
+    wait.until(lambda _: page.find_element(By.ID, "site").is_displayed())
+    page.find_element(By.ID, "site").send_keys(site)
+    page.find_element(By.ID, "cases-file").send_keys(str(folder / f"{site}.csv"))
+    wait.until(lambda _: page.find_element(By.ID, "save").is_displayed())
+    page.find_element(By.ID, "save").click()
+    downloaded(page, f"{site}.json", folder)
 
 
 def look_at(page, axe):
