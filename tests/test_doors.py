@@ -95,7 +95,7 @@ CAPABILITIES = {
 }
 
 
-# What a door does not do, and why. The planner makes plans; what happens to reports is not its matter.
+# What a door does not do, and why. The planner makes plans; what happens to reports is the desk's matter.
 HERE = "all rows are in one place, where the reports are made"
 SINGLE = "one at a time; the command line takes several"
 SAME = "plans do not change by it"
@@ -115,7 +115,6 @@ REFUSED = {
     ("groups by site", "planner"): SINGLE,
     ("sums of losses", "planner"): FILES,
     ("tests of answers", "planner"): FILES,
-    ("signed", "planner"): FILES,
     ("a site's policy", "planner"): SAME,
     ("a refused report", "planner"): SAME,
 }
@@ -412,7 +411,12 @@ def through_planner(round_):
     from fedconformal.pages._question import PlanQuestion
 
     sizes = list(round_.it.sizes.values())
-    wishes = {k: v for k, v in round_.wishes.items() if k not in ("n_points", "privacy", "curve")}
+    wishes = {k: v for k, v in round_.wishes.items() if k not in ("n_points", "privacy", "curve", "keys")}
+    if round_.keys:
+        wishes |= {
+            "names": SITES,
+            "keys": "\n".join(f"{site}={it.public_key}" for site, it in round_.keys.items()),
+        }
     missing = {"missing": 1} if round_.it.silent else {}
     privacy = {}
     if asked := round_.wishes.get("privacy"):
@@ -424,8 +428,21 @@ def through_planner(round_):
     found = make_plan(question)
     assert found.designs[0].message == round_.plan.designs[0].message
     assert found.server_rank == round_.plan.server_rank
+    assert found.keys == round_.plan.keys
     if round_.it.silent:
         assert solve(PlanQuestion(points=tuple(sizes), confidence_level=LEVEL, missing=1)).is_feasible
+
+
+def through_desk(round_, tmp_path):
+    """The folder of the planner, with a plan that was made elsewhere."""
+    from fedconformal.pages._worker import answer
+
+    (tmp_path / "plan.json").write_text(round_.plan.to_json())
+    for report in round_.reports():
+        assert answer("receive", report.to_json().encode(), {}, tmp_path).status == 200
+    shown = answer("calibrate", b"{}", {}, tmp_path)
+    same(fc.Calibration.read(tmp_path / "calibration.json"), round_.expected)
+    assert all(repr(threshold) in shown.text for each in thresholds(round_.expected) for threshold in each)
 
 
 DOORS = {
@@ -437,6 +454,7 @@ DOORS = {
     "verify": lambda round_, **_: through_verify(round_),
     "certificate": lambda round_, **_: through_certificate(round_),
     "planner": lambda round_, **_: through_planner(round_),
+    "desk": lambda round_, tmp_path, **_: through_desk(round_, tmp_path),
 }
 
 
@@ -461,7 +479,7 @@ def cannot_be_asked(capability, door):
         return
     from fedconformal.pages._question import PlanQuestion
 
-    fields = {**capability.wishes, "keys": {}, "policy": {}, "reports": []}
+    fields = {**capability.wishes, "policy": {}, "reports": []}
     own = {k: v for k, v in fields.items() if k not in ("n_points", "score")}
     with pytest.raises(ValueError, match=r"Extra inputs|valid number"):
         PlanQuestion.model_validate({"points": (60, 80, 120), **own})

@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -87,15 +88,22 @@ def asked(monkeypatch):
 
 
 def test_the_address_is_printed(run, asked):
-    printed = run("planner", "--port", 0, "--no-browser", "--allow-host", "desk.example")
+    printed = run("planner", "stay", "--port", 0, "--no-browser", "--allow-host", "desk.example")
     assert printed.out == "planner: http://localhost:1/\n"
     assert printed.err == "Ctrl-C stops it.\n"
-    assert asked == {"host": "127.0.0.1", "port": 0, "allow_hosts": ["desk.example"], "browse": False}
+    assert asked == {
+        "host": "127.0.0.1",
+        "port": 0,
+        "allow_hosts": ["desk.example"],
+        "folder": Path("stay"),
+        "browse": False,
+    }
 
 
 def test_who_can_reach_it_is_said(run, asked):
     assert "Whoever can reach this machine" in run("planner", "--host", "0.0.0.0").err
     assert "Whoever can reach this machine" not in run("planner", "--host", "localhost").err
+    assert asked["folder"] == Path()
 
 
 def test_a_port_that_is_none(run):

@@ -13,9 +13,11 @@ import numpy as np
 from browsing import browser, find_browser, resize, wait_for_plan
 from matplotlib import pyplot
 from PIL import Image
+from selenium.webdriver.support.ui import WebDriverWait
 
 import fedconformal as fc
-from fedconformal.pages import certificate
+from fedconformal.pages import certificate, create_app
+from fedconformal.pages._desk import calibrate
 from fedconformal.pages._server import background
 
 WIDTH, HEIGHT = 1200, 860
@@ -50,13 +52,34 @@ def planner_picture(driver, path):
     print(f"first plan on screen after {first:.0f} ms")
 
 
-def certificate_picture(driver, path):
+def example():
     sizes = {"north": 120, "south": 40, "west": 377, "east": 88}
     plan = fc.plan(n_points=sizes, score="absolute", terms=FACTS)
     rng = np.random.default_rng(1)
-    reports = [
+    return plan, [
         fc.report(plan, rng.gamma(2.0, size=n), site=site) for site, n in sizes.items() if site != "east"
     ]
+
+
+def desk_picture(driver, path):
+    """Of a folder of this day, from the answers on."""
+    plan, reports = example()
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory, "length-of-stay")
+        (folder / "reports").mkdir(parents=True)
+        for document, name in [(plan, "plan"), *((report, f"reports/{report.site}") for report in reports)]:
+            (folder / f"{name}.json").write_text(document.to_json())
+        calibrate(folder, b"{}")
+        with background(create_app(folder=folder)) as address:
+            resize(driver, WIDTH, HEIGHT)
+            driver.get(address)
+            WebDriverWait(driver, 3600).until(lambda page: page.find_elements("id", "answers"))
+            driver.execute_script("document.querySelectorAll('section')[2].scrollIntoView()")
+            save(driver.get_screenshot_as_png(), path)
+
+
+def certificate_picture(driver, path):
+    plan, reports = example()
     with tempfile.TemporaryDirectory() as directory:
         page = Path(directory, "certificate.html")
         page.write_text(certificate(fc.calibrate(plan, reports)), encoding="utf-8")
@@ -83,6 +106,7 @@ def main(directory):
     directory.mkdir(parents=True, exist_ok=True)
     with browser(paths) as driver:
         planner_picture(driver, directory / "planner.png")
+        desk_picture(driver, directory / "desk.png")
         certificate_picture(driver, directory / "certificate.png")
     plots_picture(directory / "plots.png")
 

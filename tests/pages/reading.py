@@ -19,7 +19,7 @@ class Reader(HTMLParser):
         self.words.append(" ")
         self.addresses += [value for key, value in attributes if key in ("href", "src", "action", "data")]
         assert not [key for key, _ in attributes if key.startswith("on")]
-        if name not in ("meta", "br"):
+        if name not in ("meta", "br", "input"):
             self.open.append(name)
 
     def handle_endtag(self, name):

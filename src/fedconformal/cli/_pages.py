@@ -56,16 +56,24 @@ def certificate(
 
 
 def planner(
+    folder: Path = Path(),
     *,
     host: str = "127.0.0.1",
     port: int = 8484,
     allow_host: list[str] | None = None,
     browser: bool = True,
 ) -> None:
-    """Open a web page for planning with sliders."""
+    """Open a web page to plan, collect the answers, calibrate and check."""
     if host.lower() not in _THIS_MACHINE:
-        say("Whoever can reach this machine can use the planner.")
-    pages.serve(host=host, port=port, allow_hosts=allow_host or [], browse=browser, announce=_announce)
+        say("Whoever can reach this machine can use the planner, and read and write its documents here.")
+    pages.serve(
+        host=host,
+        port=port,
+        allow_hosts=allow_host or [],
+        folder=folder,
+        browse=browser,
+        announce=_announce,
+    )
 
 
 def _announce(address: str) -> None:

@@ -437,17 +437,13 @@ def notebook_view(document: Document) -> str | None:
 def _plan_view(plan: Plan, style: str) -> str:
     """Return the promises, votes and mean coverages of a plan, and what stands in the way."""
     designs = plan.designs[:_MOST_GROUPS]
-    where = " in each group" if plan.is_grouped else ""
-    claim = messages.claim(plan.designs[0], plan.score)
     budget = Budget()
     pairs = [(design.group, row) for design in designs for row in _rows(design, budget)]
     return render(
         "notebook.html",
         plan=plan,
         style=style,
-        promises=list(
-            dict.fromkeys(promised for design in designs for promised in _promises(design, where, claim))
-        ),
+        promises=promise_sentences(plan, designs),
         headers=["group"] * plan.is_grouped + ["level", "sites", "votes needed", "mean coverage"],
         rows=[[group, *row] if plan.is_grouped else row for group, row in pairs],
         most_groups=_MOST_GROUPS,
@@ -455,13 +451,18 @@ def _plan_view(plan: Plan, style: str) -> str:
     )
 
 
-def _promises(design: Design, where: str, claim: str) -> Iterator[tuple[float, str]]:
-    """Yield each level with the sentence of its promise, empty where no threshold is finite."""
-    promise, criterion = PROMISES[design.promise](), CRITERIA[design.criterion]()
-    delta = None if design.delta is None else float(design.delta)
-    for level in design.levels:
-        asked = float(level.confidence_level)
-        yield asked, promise.sentence(criterion, asked, delta, where, claim) if level.advice is None else ""
+def promise_sentences(plan: Plan, designs: Iterable[Design]) -> list[tuple[float, str]]:
+    """Return each level with the sentence of its promise, empty where no threshold is finite; each once."""
+    promised: dict[tuple[float, str], None] = {}
+    for design in designs:
+        promise, criterion = PROMISES[design.promise](), CRITERIA[design.criterion]()
+        delta = None if design.delta is None else float(design.delta)
+        where, claim = " in each group" if plan.is_grouped else "", messages.claim(design, plan.score)
+        for level in design.levels:
+            asked = float(level.confidence_level)
+            sentence = promise.sentence(criterion, asked, delta, where, claim) if level.advice is None else ""
+            promised[asked, sentence] = None
+    return list(promised)
 
 
 def _rows(design: Design, budget: Budget) -> Iterator[list[str]]:

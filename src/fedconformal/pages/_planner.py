@@ -103,6 +103,7 @@ def _plan(question: PlanQuestion) -> Plan:
         score=question.score,
         curve=None if question.curve is None else question.curve.grid,
         privacy=None if question.privacy is None else question.privacy.privacy,
+        keys=question.public_keys,
         terms={"classes": question.classes, **facts},
     )
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from scipy.special import erf, erfinv
@@ -19,8 +20,8 @@ from fedconformal.scores import SCORES, LabelScore, from_name
 # -- choices that the page offers: what is registered, and which of it goes together -----------------------
 
 
-def page_choices() -> dict[str, Any]:
-    """Return promises, criteria and scores for the page, each with what goes with it."""
+def page_choices(folder: Path | None = None) -> dict[str, Any]:
+    """Return promises, criteria and scores for the page, each with what goes with it, and its folder."""
     usual = [criterion.name for criterion in criteria_for(_example(USUAL_PROMISE))]
     return {
         "usual": PROMISES[USUAL_PROMISE](),
@@ -29,6 +30,7 @@ def page_choices() -> dict[str, Any]:
         "delta": float(PlanQuestion.model_fields["delta"].default),
         "scores": [score for name in SCORES if (score := _score(name))],
         "facts": Facts.model_fields,
+        "folder": folder,
     }
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from fedconformal.documents import MOST_NUMBERS, Facts, Label, SiteName
+from fedconformal.documents import MOST_NUMBERS, Facts, Label, SiteName, check_public_key
 from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
 from fedconformal.privacy import Bins, Privacy
 from fedconformal.scores import SCORES, LabelScore, LossScore, claim_of, from_name
@@ -106,8 +106,8 @@ class PrivacyOptions(Grid):
 class PlanQuestion(StrictModel):
     """A federation and what is wanted of it, as `plan` takes it.
 
-    ``points`` is one number for all sites, or one for each. ``missing`` says how many sites never answer, the
-    largest ones, which is no part of a plan.
+    ``points`` is one number for all sites, or one for each. ``keys`` has a line with the public key of each
+    site. ``missing`` says how many sites never answer, the largest ones, which is no part of a plan.
     """
 
     sites: Annotated[int, Field(ge=1, le=MOST_SITES)] | None = None
@@ -116,6 +116,7 @@ class PlanQuestion(StrictModel):
     score: Annotated[str, _name_in(SCORES)] | None = None
     classes: Annotated[tuple[Label, ...], Field(min_length=2, max_length=MOST_CLASSES)] | None = None
     facts: Facts | None = None
+    keys: str | None = None
     confidence_level: float = Field(default=0.9, ge=0.01, le=0.9999)
     promise: Annotated[str, _name_in(PROMISES)] = USUAL_PROMISE
     criterion: Annotated[str, _name_in(CRITERIA)] | None = None
@@ -143,6 +144,8 @@ class PlanQuestion(StrictModel):
             )
         self._check_names()
         self._check_sizes()
+        if self.public_keys is not None and set(self.public_keys) != set(self.names or ()):
+            raise ValueError("keys must hold one public key for each named site, and no other")
         if self.score is not None:
             from_name(self.score)  # refuses a score whose parameters have no defaults
         if self.classes is not None and not self.has_label_score:
@@ -220,6 +223,19 @@ class PlanQuestion(StrictModel):
         return PROMISES[self.promise]()
 
     @property
+    def public_keys(self) -> dict[str, str] | None:
+        """Public keys by site; None without keys."""
+        if self.keys is None:
+            return None
+        lines = [line.strip() for line in self.keys.splitlines() if line.strip()]
+        pairs = [(name.strip(), key.strip()) for name, _, key in (line.rpartition("=") for line in lines)]
+        for name, key in pairs:
+            check_public_key(f"the key of {name!r}", key)
+        if len(dict(pairs)) < len(pairs):
+            raise ValueError("keys must have one line for each site")
+        return dict(pairs)
+
+    @property
     def chosen_criterion(self) -> Criterion:
         """The criterion itself, which is the promise's own if left out."""
         usual = None if self.privacy is None else self.privacy.privacy.default_criterion
@@ -250,6 +266,8 @@ class PlanQuestion(StrictModel):
         }
         facts = {} if self.facts is None else self.facts.given
         options |= {f"--term {shlex.quote(f'{name}={text}')}": True for name, text in facts.items()}
+        keys = (self.public_keys or {}).items()
+        options |= {f"--key {shlex.quote(f'{name}={key}')}": True for name, key in keys}
         chosen = " ".join(option for option, is_told in options.items() if is_told)
         return f"fedconformal plan {chosen} -o plan.json"
 
@@ -268,6 +286,8 @@ class PlanQuestion(StrictModel):
             options.append("--ledger ledger.db --dataset cases")
         if self.curve is not None:
             options.append("--policy policy.toml")
+        if self.keys is not None:
+            options.append("--sign-with site.key")
         return f"fedconformal report plan.json {table} {' '.join(options)} -o report.json"
 
     @property
@@ -280,8 +300,8 @@ class PlanQuestion(StrictModel):
 
     @property
     def without_terms(self) -> Self:
-        """The same question without what no solution depends on: facts and names of classes."""
-        return self.model_copy(update={"facts": None, "classes": None})
+        """The same question without what no solution depends on: facts, keys and names of classes."""
+        return self.model_copy(update={"facts": None, "keys": None, "classes": None})
 
     def _listed_sizes(self) -> str:
         """Return the sizes on the command line; a table where a name holds what separates names there."""

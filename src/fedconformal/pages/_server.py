@@ -6,6 +6,7 @@ import threading
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 
 import anyio
 import uvicorn
@@ -15,15 +16,19 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fedconformal._util import integer
+from fedconformal.documents import Report
+from fedconformal.pages._answer import answer_page
+from fedconformal.pages._desk import DESK, FILES
 from fedconformal.pages._promises import page_choices
 from fedconformal.pages._render import read_asset, render
 from fedconformal.pages._worker import ANSWERS, Reply, Workers, refuse
+from fedconformal.rounds import PLAN_FILE
 
 # -- the planner as a web application: one page, its assets, and the answers that the page asks for --------
 
@@ -33,6 +38,9 @@ LOOPBACK = ("localhost", "127.0.0.1", "[")
 
 MOST_BYTES = 128 * 1024
 """Size of the body of a request."""
+
+_LARGE = {"receive": Report.limit.largest}  # the same where it is more
+_SEARCHES = ("promises", "cases")
 
 TOO_MUCH = (
     "the answer takes more time or memory than there is for one question here; the command line has no limit"
@@ -51,21 +59,30 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
+_FILE_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; sandbox allow-downloads; frame-ancestors 'none'"
+)
 _ASSETS = {
     "common.css": "text/css",
     "planner.css": "text/css",
     "planner.js": "text/javascript",
+    "desk.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
 
 
-def create_app(hosts: Iterable[str] = LOOPBACK, *, seconds: float = 10.0) -> Starlette:
+def create_app(
+    hosts: Iterable[str] = LOOPBACK, *, folder: str | Path | None = None, seconds: float = 10.0
+) -> Starlette:
     """Return the planner as an ASGI application.
 
     Parameters
     ----------
     hosts : iterable of str
         Names that requests may call it by; others are refused.
+    folder : str or Path, optional
+        Where the documents of a calibration are kept: with a plan there, the page goes on from it. Left out,
+        nothing is kept, and the page plans only.
     seconds : float
         Time on the processor for one answer; a question that takes longer is refused.
 
@@ -77,7 +94,7 @@ def create_app(hosts: Iterable[str] = LOOPBACK, *, seconds: float = 10.0) -> Sta
     Raises
     ------
     ValueError
-        If a name holds a wildcard.
+        If a name holds a wildcard, or ``folder`` is a file.
 
     Examples
     --------
@@ -89,7 +106,16 @@ def create_app(hosts: Iterable[str] = LOOPBACK, *, seconds: float = 10.0) -> Sta
     if wild := [name for name in names if "*" in name]:
         raise ValueError(f"hosts must be names without *, got {wild[0]!r}")
     plans, searches = anyio.CapacityLimiter(_MOST_PLANS), anyio.CapacityLimiter(_MOST_SEARCHES)
-    workers = Workers(seconds)
+    kept = None if folder is None else Path(folder).resolve()
+    if kept is not None and kept.exists() and not kept.is_dir():
+        raise ValueError(f"folder must be a folder, got {folder}")
+    workers = Workers(seconds, kept)
+    planner = _content(render("planner.html", **page_choices(kept)))
+    desk = _content(render("desk.html", folder=kept, most=_LARGE["receive"]))
+
+    def page(request: Request) -> Response:
+        is_planned = kept is not None and (kept / PLAN_FILE).exists()
+        return (desk if is_planned else planner)(request)
 
     @asynccontextmanager
     async def keep_workers(app: Starlette) -> AsyncIterator[None]:
@@ -103,17 +129,20 @@ def create_app(hosts: Iterable[str] = LOOPBACK, *, seconds: float = 10.0) -> Sta
 
     def route(name: str) -> Route:
         async def answer(request: Request) -> Response:
-            body = await _body(request)
-            is_search = name not in ("plan", "document") or request.query_params.get("compare") == "yes"
+            body = await _body(request, _LARGE.get(name, MOST_BYTES))
+            is_search = name in _SEARCHES or request.query_params.get("compare") == "yes"
             return await _compute(request, name, body, searches if is_search else plans, workers)
 
         return Route(f"/api/{name}", answer, methods=["POST"])
 
     return Starlette(
         routes=[
-            Route("/", _content(render("planner.html", **page_choices()), "text/html")),
+            Route("/", page),
+            Route("/planner", planner),
             *(Route(f"/assets/{name}", _content(read_asset(name), kind)) for name, kind in _ASSETS.items()),
-            *map(route, ANSWERS),
+            *map(route, ANSWERS if kept is None else (*ANSWERS, *DESK)),
+            Route("/files/answer.html", _answer_file),
+            *(_file(kept / name, kind) for name, kind in FILES.items() if kept is not None),
         ],
         middleware=[
             Middleware(_with_headers),
@@ -124,7 +153,7 @@ def create_app(hosts: Iterable[str] = LOOPBACK, *, seconds: float = 10.0) -> Sta
     )
 
 
-def _content(text: str, kind: str) -> Callable[[Request], Response]:
+def _content(text: str, kind: str = "text/html") -> Callable[[Request], Response]:
     return lambda request: Response(text, media_type=kind)
 
 
@@ -140,7 +169,9 @@ def _with_headers(app: ASGIApp) -> ASGIApp:
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(_HEADERS)
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
             await send(message)
 
         await app(scope, receive, send_with_headers)
@@ -148,8 +179,28 @@ def _with_headers(app: ASGIApp) -> ASGIApp:
     return call
 
 
-async def _body(request: Request) -> bytes:
+def _answer_file(request: Request) -> Response:
+    """Return the page in which sites answer, to be saved: it does not run here."""
+    headers = {"Content-Disposition": 'attachment; filename="answer.html"'}
+    return Response(answer_page(), media_type="text/html", headers=headers)
+
+
+def _file(path: Path, kind: str) -> Route:
+    """Return the route of a file of the desk, which may run no script, whoever wrote it."""
+
+    def answer(request: Request) -> Response:
+        if not path.is_file():
+            raise HTTPException(404, f"{path.name} is not there")
+        return FileResponse(path, media_type=kind, headers={"Content-Security-Policy": _FILE_POLICY})
+
+    return Route(f"/files/{path.name}", answer)
+
+
+async def _body(request: Request, most: int) -> bytes:
     """Read a question; only JSON is taken, which no page of another origin can send."""
+    host = request.headers.get("origin", "").partition("://")[2]
+    if "origin" in request.headers and host != request.headers.get("host"):
+        raise HTTPException(403, "a page of another origin may not ask")
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "the body must be JSON, with the content type application/json")
     body = bytearray()
@@ -157,8 +208,8 @@ async def _body(request: Request) -> bytes:
         with anyio.fail_after(_PATIENCE):
             async for chunk in request.stream():
                 body += chunk
-                if len(body) > MOST_BYTES:
-                    raise HTTPException(422, f"the body may have up to {MOST_BYTES // 1024} KB")
+                if len(body) > most:
+                    raise HTTPException(422, f"the body may have up to {most // 1024} KB")
     except ClientDisconnect:
         raise HTTPException(400, "the request was cut short") from None
     except TimeoutError:
@@ -259,6 +310,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8484,
     allow_hosts: Iterable[str] = (),
+    folder: str | Path | None = None,
     browse: bool = True,
     announce: Callable[[str], None] = print,
 ) -> None:
@@ -272,6 +324,8 @@ def serve(
         Port; 0 takes any that is free.
     allow_hosts : iterable of str
         Further names that requests may call this server by.
+    folder : str or Path, optional
+        Where the documents of a calibration are kept, from the plan to later checks.
     browse : bool
         True to open the page in a browser.
     announce : callable
@@ -291,13 +345,15 @@ def serve(
     Traceback (most recent call last):
     ValueError: port must be between 0 and 65535, got 84840
     """
-    listening = _listen(host, integer("port", port, low=0, high=65535))
+    number = integer("port", port, low=0, high=65535)
+    app = create_app({*LOOPBACK, host, *allow_hosts}, folder=folder)
+    listening = _listen(host, number)
     address = _address(host, listening)
     announce(address)
     if browse:
         webbrowser.open(address)
     try:
-        _server(create_app({*LOOPBACK, host, *allow_hosts})).run(sockets=[listening])
+        _server(app).run(sockets=[listening])
     except KeyboardInterrupt:  # how a person stops it
         pass
     finally:

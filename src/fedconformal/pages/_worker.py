@@ -22,6 +22,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from pydantic import ValidationError
 
 from fedconformal.documents import first_problem
+from fedconformal.pages._desk import DESK
 from fedconformal.pages._planner import answer_cases, answer_plan, make_plan
 from fedconformal.pages._promises import answer_promises
 from fedconformal.pages._question import PlanQuestion
@@ -46,8 +47,8 @@ def refuse(sentence: str, status: int = 422) -> Reply:
     return Reply(status, "application/json", json.dumps({"error": sentence}))
 
 
-def answer(name: str, body: bytes, options: Mapping[str, str]) -> Reply:
-    """Answer a question to ``/api/name`` with the options of its address.
+def answer(name: str, body: bytes, options: Mapping[str, str], folder: Path | None = None) -> Reply:
+    """Answer a question to ``/api/name`` with the options of its address, or do what the desk is asked to.
 
     Examples
     --------
@@ -55,6 +56,8 @@ def answer(name: str, body: bytes, options: Mapping[str, str]) -> Reply:
     'You need at least 85 cases per site (checked up to 340).'
     """
     try:
+        if folder is not None and name in DESK:
+            return Reply(200, "text/html", DESK[name](folder, body))
         return ANSWERS[name](PlanQuestion.model_validate_json(body), options)
     except ValidationError as error:
         return refuse(first_problem(error).removeprefix("content: "))
@@ -104,7 +107,7 @@ def _number(options: Mapping[str, str], name: str, default: str = "nan") -> floa
 # -- the worker: a question in a line, an answer in a line --------------------------------------------------
 
 
-def work(questions: BinaryIO, answers: BinaryIO) -> None:
+def work(questions: BinaryIO, answers: BinaryIO, folder: Path | None = None) -> None:
     """Answer questions until there are no more, within the time of each and the memory of all."""
     start = _memory()
     if start:
@@ -116,7 +119,7 @@ def work(questions: BinaryIO, answers: BinaryIO) -> None:
         seconds, name, body, options = json.loads(line)
         _limit_time(seconds)
         try:
-            reply = answer(name, body.encode("latin-1"), options)
+            reply = answer(name, body.encode("latin-1"), options, folder)
         except MemoryError:
             return
         except Exception:
@@ -143,10 +146,10 @@ def _limit_time(seconds: float) -> None:
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
-def main() -> None:
+def main(folder: str | None) -> None:
     """Work for the process that started this one."""
     answers, sys.stdout = sys.stdout.buffer, sys.stderr
-    work(sys.stdin.buffer, answers)
+    work(sys.stdin.buffer, answers, None if folder is None else Path(folder))
 
 
 # -- workers of a server -------------------------------------------------------------------------------------
@@ -159,15 +162,18 @@ class Workers:
     ----------
     seconds : float
         Time on the processor for one answer, where the system can limit it.
+    folder : Path, optional
+        Folder of the desk.
     """
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
+    def __init__(self, seconds: float, folder: Path | None = None) -> None:
+        self.seconds, self.folder = seconds, folder
         self._idle: list[Process] = []
 
     async def start(self) -> None:
         """Start a worker; it loads its libraries while others wait for nothing."""
-        code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import main; main()"
+        folder = None if self.folder is None else str(self.folder)
+        code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import main; main({folder!r})"
         process = await anyio.open_process(
             [sys.executable, "-c", code],
             stdin=subprocess.PIPE,

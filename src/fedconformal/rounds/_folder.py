@@ -179,10 +179,20 @@ class Folder:
 
     @staticmethod
     def _file(node: str, name: str) -> str:
-        """Return the name of a node's file: recognisable and unique for any name."""
-        digest = hashlib.sha256(f"{node}\n{name}".encode()).hexdigest()
-        shown = re.sub(r"[^A-Za-z0-9_-]+", "_", name or node)
-        return f"report-{shown[:60]}-{digest[:12]}.json"
+        return file_name("report", name or node, f"{node}\n{name}")
+
+
+def file_name(kind: str, name: str, key: str) -> str:
+    """Return the name of a file: recognisable by ``name``, and unique for any ``key``.
+
+    Examples
+    --------
+    >>> from fedconformal.rounds._folder import file_name
+    >>> file_name("report", "St. Mary's", "St. Mary's")
+    'report-St_Mary_s-e7787f2f430d.json'
+    """
+    digest = hashlib.sha256(key.encode()).hexdigest()
+    return f"{kind}-{re.sub(r'[^A-Za-z0-9_-]+', '_', name)[:60]}-{digest[:12]}.json"
 
 
 def _save(parameters: Mapping[str, Any], path: Path) -> None:
@@ -233,8 +243,12 @@ def new_folder(base: str | Path, plan: Plan) -> Path:
 
 
 def list_json(folder: Path) -> Iterator[Path]:
-    """Yield the .json files of a folder in the order of their names, without a path for each at once."""
-    return (folder / name for name in sorted(os.listdir(folder)) if name.endswith(".json"))
+    """Yield the .json files of a folder in the order of their names, without a path for each at once.
+
+    Hidden ones are left out: they are what is left of a file that was being written.
+    """
+    names = sorted(os.listdir(folder))
+    return (folder / name for name in names if name.endswith(".json") and not name.startswith("."))
 
 
 def read_reports(paths: Iterable[Path]) -> tuple[list[Report], list[Refusal]]:

@@ -183,6 +183,7 @@ function question() {
   if (hasLabels() && classes.length) asked.classes = classes;
   const facts = FACTS.map((id) => [id.slice(5), $(id).value.trim()]).filter(([, text]) => text);
   if (facts.length) asked.facts = Object.fromEntries(facts);
+  if (list && $("keys").value.trim()) asked.keys = $("keys").value;
   asked.confidence_level = percent(number("level"));
   if (certainty()) asked.delta = percent(100 - number(certainty().id));
   $("missing").max = $("missing-slider").max = $("bear").max = sites - 1;
@@ -206,7 +207,7 @@ function question() {
 const CHOICES = ["spread", "promise", "criterion"];
 const BOXES = ["private", "counts", "paper"];
 const FIELDS = [
-  ...["sites", "points", "list", "score", "classes", "level", "missing", "bear", "faulty", "numbers", "epsilon", "bins", "low", "high", "coverage"],
+  ...["sites", "points", "list", "keys", "score", "classes", "level", "missing", "bear", "faulty", "numbers", "epsilon", "bins", "low", "high", "coverage"],
   ...[...document.querySelectorAll("input[id^=certainty-]")].map((input) => input.id),
   ...FACTS,
 ];
@@ -347,7 +348,7 @@ function refuse(sentence) {
   plan.classList.add("stale");
   $("result").classList.toggle("empty", before === "");
   plan.dataset.settled = "true";
-  $("download").disabled = true;
+  canTake(false);
   $("summary").textContent = "";
 }
 
@@ -356,7 +357,7 @@ function refuse(sentence) {
 function showFields() {
   const list = chosen("spread") === "list";
   $("sites-field").hidden = $("points-field").hidden = list;
-  $("list-field").hidden = !list;
+  $("list-field").hidden = $("keys-field").hidden = !list;
   $("classes-field").hidden = !hasLabels();
   $("release-fields").hidden = !$("private").checked;
   $("counts-choice").hidden = checked("promise").dataset.curve !== "yes" || isPrivate();
@@ -373,7 +374,7 @@ function render(answer, asked) {
   $("problem").hidden = true;
   $("plan").classList.remove("stale");
   $("result").classList.remove("empty");
-  $("download").disabled = false;
+  canTake(true);
   $("plan").dataset.asked = JSON.stringify(asked);
   if (!performance.getEntriesByName("first-plan").length) performance.mark("first-plan");
 }
@@ -427,18 +428,26 @@ async function answerCases(signal) {
   }
 }
 
-async function download() {
+function canTake(able) {
+  for (const button of document.querySelectorAll("#download, #save")) button.disabled = !able;
+}
+
+// A plan has no place for what is only tried: how many sites never answer.
+async function take(path, then) {
   try {
     const { missing, ...asked } = question();
-    const response = await ask("/api/document", asked);
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(await response.blob());
-    link.download = "plan.json";
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    await then(await ask(path, asked));
   } catch (error) {
     refuse(error.message || say("field"));
   }
+}
+
+async function download(response) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(await response.blob());
+  link.download = "plan.json";
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
 async function copy() {
@@ -467,7 +476,8 @@ $("controls").addEventListener("submit", (event) => event.preventDefault());
 $("controls").addEventListener("input", update);
 $("coverage").addEventListener("input", update);
 $("score").addEventListener("change", update);
-$("download").addEventListener("click", download);
+$("download").addEventListener("click", () => take("/api/document", download));
+$("save")?.addEventListener("click", () => take("/api/save", () => location.assign("/")));
 $("copy").addEventListener("click", copy);
 $("cards").addEventListener("click", (event) => {
   if (event.target.tagName !== "BUTTON") return;
