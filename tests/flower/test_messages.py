@@ -497,6 +497,46 @@ def test_a_server_that_dies_goes_on_from_the_reports_it_has(tmp_path, clock, cap
         calibrate(nobody, plan, retrained, timeout=60, reports=kept)
 
 
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_resumed_round_sends_the_model_that_was_kept(is_named, tmp_path):
+    model = ArrayRecord([np.full(1, 3.0)])
+    plan = fc.plan(n_sites=3, confidence_level=0.8, terms={"model": model} if is_named else None)
+    failing, nodes = {"C"}, []
+    for name in DATA:
+        app = ClientApp()
+
+        def scores(context, parameters):
+            if context.node_config["site"] in failing:
+                raise ValueError(SECRET)
+            return DATA[context.node_config["site"]] * (parameters[0][0] if parameters else 1000.0)
+
+        add_conformal(app, scores)
+        nodes.append((app, {"site": name}))
+    grid = LocalGrid(nodes)
+    calibrate(grid, plan, model, timeout=60, reports=tmp_path)
+    (kept,) = tmp_path.iterdir()
+    (kept / "complete").unlink()
+    failing.clear()
+    found = calibrate(grid, plan, timeout=60, reports=kept)
+    assert len(grid.sent) == 4
+    assert grid.sent[-1].content["arrays"] == model
+    expected = reports(plan, {name: 3.0 * scores for name, scores in DATA.items()})
+    assert found.to_json() == fc.calibrate(plan, expected).to_json()
+    (kept / "model.npz").unlink()
+    with pytest.raises(ValueError, match="folder of this model"):
+        calibrate(grid, plan, timeout=60, reports=kept)
+
+
+def test_a_model_that_the_plan_does_not_name_is_sent_to_nobody(tmp_path):
+    plan, grid = fc.plan(n_sites=3, terms={"model": ArrayRecord([np.zeros(2)])}), named_grid()
+    with pytest.raises(
+        ValueError, match=r"arrays must be the model that the plan names \(sha256:.*, got sha256:"
+    ):
+        calibrate(grid, plan, ArrayRecord([np.ones(2)]), timeout=60, reports=tmp_path / "reports")
+    assert grid.sent == []
+    assert not (tmp_path / "reports").exists()
+
+
 def test_the_same_line_twice_makes_two_rounds_in_the_folder_of_the_app(tmp_path, monkeypatch):
     monkeypatch.setenv("FLWR_HOME", str(tmp_path))
     plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)

@@ -76,7 +76,8 @@ def calibrate(
     plan : Plan
         The plan to be answered.
     arrays : ArrayRecord, optional
-        The model, for sites that need it to compute their scores.
+        The model, for sites that need it to compute their scores; by default that of the round that is
+        resumed, if any.
     timeout : float
         Seconds until a site that has not answered counts as missing. In a deployment SuperNodes look for
         questions, and this function for replies, every three seconds: allow ten at least.
@@ -105,7 +106,7 @@ def calibrate(
     Raises
     ------
     ValueError
-        If too few sites are connected, or none answered.
+        If ``arrays`` are not the model that the plan names, too few sites are connected, or none answered.
 
     Examples
     --------
@@ -118,7 +119,12 @@ def calibrate(
     (3, ())
     """
     rounds.check_options(timeout, wait=wait, on_refused=on_refused)
-    model = model_digest(arrays) if arrays else None
+    if not arrays and (resumed := read_round(grid, reports)) is not None:
+        arrays = resumed[1]
+    arrays = arrays or None
+    model = None if arrays is None else model_digest(arrays)
+    if model is not None and plan.terms.model not in {None, model}:
+        raise ValueError(f"arrays must be the model that the plan names ({plan.terms.model}), got {model}")
     folder = None if reports is None else _open_folder(grid, reports, plan, arrays, model)
     is_over = folder is not None and folder.is_complete
     connected = {} if is_over else _wait_for_nodes(grid, nodes, min_sites or plan.n_sites, wait)
