@@ -194,6 +194,24 @@ def test_a_failed_calibration_loses_no_model(caplog):
     assert result.evaluate_metrics_clientapp[1] == MetricRecord({"loss": 0.5})
 
 
+def test_a_model_that_could_not_be_trained_is_not_calibrated(caplog):
+    app = ClientApp(mods=[sealed])
+
+    @app.train()
+    def train(message, context):
+        raise ValueError("no data")
+
+    add_conformal(app, cases)
+    nodes = LocalGrid([(app, {"partition-id": i}) for i in range(N_SITES)])
+    result = Conformal(fedavg(fraction_evaluate=0.0), **OPTIONS).start(nodes, START, num_rounds=2)
+    assert {message.metadata.message_type for message in nodes.sent} == {"train"}
+    assert not result.arrays
+    reason = "training gave no model in 2 rounds: nothing is calibrated"
+    assert reason in caplog.text
+    with pytest.raises(ValueError, match=reason):
+        _ = result.calibration
+
+
 def test_a_round_is_resumed_with_its_model_and_without_training(tmp_path):
     first = Conformal(fedavg(), **OPTIONS, reports=tmp_path / "reports").start(grid(), START, num_rounds=1)
     (kept,) = (tmp_path / "reports").iterdir()

@@ -13,6 +13,7 @@ from flwr.serverapp.strategy import Result, Strategy
 
 from fedconformal import protocol, rounds
 from fedconformal._files import write_text
+from fedconformal._text import count
 from fedconformal.documents import Calibration, Plan
 from fedconformal.flower._client import log
 from fedconformal.flower._server import calibrate, find_path, read_round
@@ -131,7 +132,7 @@ class Conformal(Strategy):
         -------
         ConformalResult
             The strategy's result with ``calibration``, and its figures among ``evaluate_metrics_clientapp``
-            of the last round.
+            of the last round. If no round of training gave a model, nothing is calibrated.
         """
         output = None if self.output is None else find_path(grid, self.output)
         if output is not None:
@@ -139,6 +140,10 @@ class Conformal(Strategy):
         plan, resumed = self.plan, read_round(grid, self._options.get("reports"))
         if resumed is None:
             result = self.strategy.start(grid, initial_arrays, num_rounds, *args, **options)
+            if num_rounds > 0 and not result.arrays:
+                reason = f"training gave no model in {count(num_rounds, 'round')}: nothing is calibrated"
+                log.error("%s", reason)
+                return _add_outcome(result, ValueError(reason))
             result.arrays = result.arrays or initial_arrays
             if self._names_model:
                 terms = plan.terms.model_copy(update={"model": protocol.model_digest(result.arrays)})
@@ -146,7 +151,6 @@ class Conformal(Strategy):
         else:
             log.info("a round is resumed with its plan and its model: nothing is trained")
             plan, result = resumed[0], Result(arrays=resumed[1])
-        kept = {each.name: getattr(result, each.name) for each in fields(Result)}
         log.info("[CALIBRATION]")
         try:
             calibration = calibrate(grid, plan, result.arrays or None, **self._options)
@@ -155,11 +159,11 @@ class Conformal(Strategy):
                 log.info("calibration saved as %s", output)
         except Exception as error:
             log.exception("there is no calibration; the model is in the result")
-            return ConformalResult(**kept, outcome=error)
+            return _add_outcome(result, error)
         figures = _read_figures(calibration)
         log.info("\t└──> MetricRecord: %s", figures)
         result.evaluate_metrics_clientapp.setdefault(num_rounds, MetricRecord()).update(figures)
-        return ConformalResult(**kept, outcome=calibration)
+        return _add_outcome(result, calibration)
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -187,6 +191,11 @@ class Conformal(Strategy):
         """Log the configuration of both."""
         log.info("\t├──> Calibration after the last round: %r", self.plan)
         self.strategy.summary()
+
+
+def _add_outcome(result: Result, outcome: Calibration | Exception) -> ConformalResult:
+    kept = {each.name: getattr(result, each.name) for each in fields(Result)}
+    return ConformalResult(**kept, outcome=outcome)
 
 
 def _read_figures(calibration: Calibration) -> dict[str, Any]:
