@@ -497,6 +497,24 @@ def test_a_server_that_dies_goes_on_from_the_reports_it_has(tmp_path, clock, cap
         calibrate(nobody, plan, retrained, timeout=60, reports=kept)
 
 
+def test_sites_that_have_answered_and_are_there_again_count_once(tmp_path, caplog):
+    caplog.set_level("INFO", "flwr.fedconformal")
+    plan = fc.plan(n_sites=5, confidence_level=0.8)
+    calibrate(named_grid(), plan, timeout=60, wait=0, min_sites=3, reports=tmp_path)
+    (kept,) = tmp_path.iterdir()
+    (kept / "complete").unlink()
+    caplog.clear()
+    with pytest.raises(ValueError, match="at least 5 sites must be there, got 3 of 5"):
+        calibrate(named_grid(), plan, timeout=60, wait=0, reports=kept)
+    later = LocalGrid([*named_grid().nodes.values(), site(draws(4), name="D")])
+    with pytest.raises(ValueError, match="at least 5 sites must be there, got 4 of 5"):
+        calibrate(later, plan, timeout=60, wait=0, reports=kept)
+    assert "asking" not in caplog.text
+    found = calibrate(later, plan, timeout=60, wait=0, min_sites=4, reports=kept)
+    assert "asking 1 site for a report: node 103" in caplog.text
+    assert found == fc.calibrate(plan, reports(plan, DATA | {"D": draws(4)}))
+
+
 @pytest.mark.parametrize("is_named", [True, False])
 def test_a_resumed_round_sends_the_model_that_was_kept(is_named, tmp_path):
     model = ArrayRecord([np.full(1, 3.0)])

@@ -128,10 +128,12 @@ def calibrate(
     folder = None if reports is None else _open_folder(grid, reports, plan, arrays, model)
     is_over = folder is not None and folder.is_complete
     connected = {} if is_over else _wait_for_nodes(grid, nodes, min_sites or plan.n_sites, wait)
-    collection = rounds.ReportCollection(plan, connected, folder=folder, **_ENGINE)
     if not is_over:
-        answered = [report.site for report in collection.answers]
-        rounds.check_present(plan, connected, answered=answered, minimum=min_sites, log=log)
+        done, answered = ([], set()) if folder is None else (folder.read()[0], folder.answered(connected))
+        others = {node: name for node, name in connected.items() if node not in answered}
+        sites = [report.site for report in done]
+        rounds.check_present(plan, others, answered=sites, minimum=min_sites, log=log)
+    collection = rounds.ReportCollection(plan, connected, folder=folder, **_ENGINE)
     _ask_nodes(grid, collection, arrays, timeout)
     return collection.calibrate(timeout=timeout, on_refused=on_refused)
 
