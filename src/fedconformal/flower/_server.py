@@ -14,6 +14,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordD
 from flwr.common.constant import ErrorCode
 
 from fedconformal import rounds
+from fedconformal._util import integer
 from fedconformal.documents import Calibration, CalibrationView, Plan
 from fedconformal.flower._client import ARRAYS, RECORD, log, read_field
 from fedconformal.protocol import model_digest
@@ -118,7 +119,7 @@ def calibrate(
     >>> calibration.n_answers, calibration.missing
     (3, ())
     """
-    rounds.check_options(timeout, wait=wait, on_refused=on_refused)
+    check_round(timeout, reports=reports, nodes=nodes, wait=wait, min_sites=min_sites, on_refused=on_refused)
     if not arrays and (resumed := read_round(grid, reports)) is not None:
         arrays = resumed[1]
     arrays = arrays or None
@@ -187,11 +188,34 @@ def check(
     >>> [(row.site, row.check.n) for row in assessment.rows]
     [('north', 200), ('south', 200), ('west', 200)]
     """
-    rounds.check_options(timeout, wait=wait)
+    check_round(timeout, nodes=nodes, wait=wait)
     connected = _wait_for_nodes(grid, nodes, calibration.n_answers, wait)
     collection = rounds.CheckCollection(calibration, connected, period=period, **_ENGINE)
     _ask_nodes(grid, collection, arrays, timeout)
     return collection.assess(timeout=timeout)
+
+
+def check_round(
+    timeout: float = 300.0,
+    *,
+    reports: str | Path | None = None,
+    nodes: Chosen | None = None,
+    min_sites: int | None = None,
+    **options: Any,
+) -> None:
+    """Refuse options of `calibrate` before anything is trained or anybody is asked."""
+    rounds.check_options(timeout, **options)
+    if isinstance(nodes, str) or not (nodes is None or callable(nodes) or isinstance(nodes, Collection)):
+        raise TypeError(f"nodes must be a function of a node, or numbers or names of nodes, got {nodes!r}")
+    if min_sites is not None:
+        integer("min_sites", min_sites, low=1)
+    check_path("reports", reports)
+
+
+def check_path(name: str, path: str | Path | None) -> None:
+    """Refuse what is no path."""
+    if not isinstance(path, str | Path | None):
+        raise TypeError(f"{name} must be a path, got {path!r}")
 
 
 def find_path(grid: Grid, path: str | Path) -> Path:
@@ -228,8 +252,6 @@ def read_round(grid: Grid, reports: str | Path | None) -> tuple[Plan, ArrayRecor
 
 def _wait_for_nodes(grid: Grid, chosen: Chosen | None, wanted: int | None, wait: float) -> dict[int, str]:
     """Wait until this many of the chosen nodes are connected; return the registered name, if any, of each."""
-    if isinstance(chosen, str) or not (chosen is None or callable(chosen) or isinstance(chosen, Collection)):
-        raise TypeError(f"nodes must be a function of a node, or numbers or names of nodes, got {chosen!r}")
     if isinstance(chosen, Collection):
         wanted = min(wanted or len(chosen), len(chosen))
     elif wanted is None:

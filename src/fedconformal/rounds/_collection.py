@@ -42,7 +42,8 @@ _SECONDS_BETWEEN = 10.0  # two lines on the progress of a round
 def check_options(timeout: float, *, wait: float = 0.0, on_refused: str = "skip") -> None:
     """Refuse options of a round before anybody is asked: there is always a finite timeout."""
     for name, seconds, least in (("timeout", timeout, 1e-3), ("wait", wait, 0.0)):
-        if not (isinstance(seconds, int | float) and least <= seconds < math.inf):
+        is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+        if not (is_number and least <= seconds < math.inf):
             raise ValueError(f"{name} must be a finite number of seconds >= {least:g}, got {seconds!r}")
     choice("on_refused", on_refused, ("raise", "skip"))
 
