@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import sys
 import threading
 import time
 from types import SimpleNamespace
@@ -120,6 +121,22 @@ def raising(error):
 
 class Unusual(BaseException):
     pass
+
+
+@pytest.mark.parametrize("broken", ["arrays", "import"])
+def test_no_text_of_an_exception_before_the_plan_is_read_leaves(broken, monkeypatch, caplog):
+    app, config = site(draws(1), name="A")
+    LocalGrid([])  # gives the process an identity, which messages need
+    content = {"conformal": ConfigRecord({"plan": pack_plan(fc.plan())})}
+    if broken == "arrays":
+        content["arrays"] = ArrayRecord([np.zeros(1)])
+        monkeypatch.setattr("fedconformal.protocol.model_digest", lambda model: draws(SECRET))
+    else:
+        monkeypatch.setitem(sys.modules, "fedconformal.protocol", None)
+    message = Message(RecordDict(content), 100, "query.conformal")
+    reply = app(message, Context(1, 100, config, RecordDict(), {}))
+    assert reply.error == sent(Failure.SITE)
+    assert "the server receives only: the site failed" in caplog.text
 
 
 @pytest.mark.parametrize("error", [ValueError(SECRET), SystemExit(SECRET), Unusual(SECRET)])

@@ -15,7 +15,7 @@ from flwr.common.constant import ErrorCode
 
 from fedconformal import rounds
 from fedconformal._util import integer
-from fedconformal.documents import Calibration, CalibrationView, Plan
+from fedconformal.documents import Calibration, CalibrationView, Plan, SigningKey
 from fedconformal.flower._client import ARRAYS, RECORD, log, read_field
 from fedconformal.protocol import model_digest
 
@@ -148,6 +148,7 @@ def check(
     nodes: Chosen | None = None,
     wait: float = 10.0,
     period: str | None = None,
+    key: SigningKey | None = None,
 ) -> Assessment:
     """Ask every connected site for the number of its new cases that a calibration covers.
 
@@ -167,6 +168,8 @@ def check(
     period : str, optional
         When the cases arose that sites check, as in ``"2027-03"``: ``monitoring.watch`` puts the ``answers``
         of many such rounds together.
+    key : SigningKey, optional
+        The coordinator's, for sites whose policy names a ``coordinator``.
 
     Returns
     -------
@@ -190,7 +193,7 @@ def check(
     """
     check_round(timeout, nodes=nodes, wait=wait)
     connected = _wait_for_nodes(grid, nodes, calibration.n_answers, wait)
-    collection = rounds.CheckCollection(calibration, connected, period=period, **_ENGINE)
+    collection = rounds.CheckCollection(calibration, connected, period=period, key=key, **_ENGINE)
     _ask_nodes(grid, collection, arrays, timeout)
     return collection.assess(timeout=timeout)
 
