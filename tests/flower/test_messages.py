@@ -557,6 +557,8 @@ def test_a_resumed_round_sends_the_model_that_was_kept(is_named, tmp_path):
     assert grid.sent[-1].content["arrays"] == model
     expected = reports(plan, {name: 3.0 * scores for name, scores in DATA.items()})
     assert found.to_json() == fc.calibrate(plan, expected).to_json()
+    with pytest.raises(ValueError, match="answers another one"):
+        calibrate(grid, fc.plan(n_sites=3, terms={"model": ArrayRecord([np.zeros(1)])}), reports=kept)
     (kept / "model.npz").unlink()
     with pytest.raises(ValueError, match="folder of this model"):
         calibrate(grid, plan, timeout=60, reports=kept)

@@ -120,7 +120,8 @@ def calibrate(
     (3, ())
     """
     check_round(timeout, reports=reports, nodes=nodes, wait=wait, min_sites=min_sites, on_refused=on_refused)
-    if not arrays and (resumed := read_round(grid, reports)) is not None:
+    resumed = None if arrays else read_round(grid, reports)
+    if resumed is not None and resumed[0].digest == plan.digest:
         arrays = resumed[1]
     arrays = arrays or None
     model = None if arrays is None else model_digest(arrays)
