@@ -49,6 +49,17 @@ def test_the_same_assessment_as_from_files():
     assert [(row.site, row.check.n) for row in found.rows] == [(name, 40) for name in SITES for _ in range(2)]
 
 
+def test_sites_whose_policy_names_the_coordinator_answer_what_its_key_signs(tmp_path):
+    key = fc.SigningKey.new()
+    (tmp_path / "policy.toml").write_text(f'coordinator = "{key.public_key}"\n')
+    nodes = LocalGrid([node(name, policy=str(tmp_path / "policy.toml")) for name in SITES])
+    published = calibration()
+    with pytest.raises(ValueError, match="0 sites sent a check"):
+        check(nodes, published, timeout=60)
+    found = check(nodes, published, timeout=60, period="2027-03", key=key)
+    assert [row.site for row in found.rows] == [name for name in SITES for _ in range(2)]
+
+
 def test_one_group_of_a_calibration_is_checked_on_its_own_cases():
     plan = fc.plan(groups={"child": None, "adult": None}, n_sites=list(SITES), confidence_level=0.8)
     whole = grid()

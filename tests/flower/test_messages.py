@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import sys
 import threading
 import time
 from types import SimpleNamespace
@@ -120,6 +121,22 @@ def raising(error):
 
 class Unusual(BaseException):
     pass
+
+
+@pytest.mark.parametrize("broken", ["arrays", "import"])
+def test_no_text_of_an_exception_before_the_plan_is_read_leaves(broken, monkeypatch, caplog):
+    app, config = site(draws(1), name="A")
+    LocalGrid([])  # gives the process an identity, which messages need
+    content = {"conformal": ConfigRecord({"plan": pack_plan(fc.plan())})}
+    if broken == "arrays":
+        content["arrays"] = ArrayRecord([np.zeros(1)])
+        monkeypatch.setattr("fedconformal.protocol.model_digest", lambda model: draws(SECRET))
+    else:
+        monkeypatch.setitem(sys.modules, "fedconformal.protocol", None)
+    message = Message(RecordDict(content), 100, "query.conformal")
+    reply = app(message, Context(1, 100, config, RecordDict(), {}))
+    assert reply.error == sent(Failure.SITE)
+    assert "the server receives only: the site failed" in caplog.text
 
 
 @pytest.mark.parametrize("error", [ValueError(SECRET), SystemExit(SECRET), Unusual(SECRET)])
@@ -495,6 +512,66 @@ def test_a_server_that_dies_goes_on_from_the_reports_it_has(tmp_path, clock, cap
     retrained = ArrayRecord([np.zeros(2)])  # the same plan, but no answer of before fits
     with pytest.raises(ValueError, match="folder of this model"):
         calibrate(nobody, plan, retrained, timeout=60, reports=kept)
+
+
+def test_sites_that_have_answered_and_are_there_again_count_once(tmp_path, caplog):
+    caplog.set_level("INFO", "flwr.fedconformal")
+    plan = fc.plan(n_sites=5, confidence_level=0.8)
+    calibrate(named_grid(), plan, timeout=60, wait=0, min_sites=3, reports=tmp_path)
+    (kept,) = tmp_path.iterdir()
+    (kept / "complete").unlink()
+    caplog.clear()
+    with pytest.raises(ValueError, match="at least 5 sites must be there, got 3 of 5"):
+        calibrate(named_grid(), plan, timeout=60, wait=0, reports=kept)
+    later = LocalGrid([*named_grid().nodes.values(), site(draws(4), name="D")])
+    with pytest.raises(ValueError, match="at least 5 sites must be there, got 4 of 5"):
+        calibrate(later, plan, timeout=60, wait=0, reports=kept)
+    assert "asking" not in caplog.text
+    found = calibrate(later, plan, timeout=60, wait=0, min_sites=4, reports=kept)
+    assert "asking 1 site for a report: node 103" in caplog.text
+    assert found == fc.calibrate(plan, reports(plan, DATA | {"D": draws(4)}))
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_resumed_round_sends_the_model_that_was_kept(is_named, tmp_path):
+    model = ArrayRecord([np.full(1, 3.0)])
+    plan = fc.plan(n_sites=3, confidence_level=0.8, terms={"model": model} if is_named else None)
+    failing, nodes = {"C"}, []
+    for name in DATA:
+        app = ClientApp()
+
+        def scores(context, parameters):
+            if context.node_config["site"] in failing:
+                raise ValueError(SECRET)
+            return DATA[context.node_config["site"]] * (parameters[0][0] if parameters else 1000.0)
+
+        add_conformal(app, scores)
+        nodes.append((app, {"site": name}))
+    grid = LocalGrid(nodes)
+    calibrate(grid, plan, model, timeout=60, reports=tmp_path)
+    (kept,) = tmp_path.iterdir()
+    (kept / "complete").unlink()
+    failing.clear()
+    found = calibrate(grid, plan, timeout=60, reports=kept)
+    assert len(grid.sent) == 4
+    assert grid.sent[-1].content["arrays"] == model
+    expected = reports(plan, {name: 3.0 * scores for name, scores in DATA.items()})
+    assert found.to_json() == fc.calibrate(plan, expected).to_json()
+    with pytest.raises(ValueError, match="answers another one"):
+        calibrate(grid, fc.plan(n_sites=3, terms={"model": ArrayRecord([np.zeros(1)])}), reports=kept)
+    (kept / "model.npz").unlink()
+    with pytest.raises(ValueError, match="folder of this model"):
+        calibrate(grid, plan, timeout=60, reports=kept)
+
+
+def test_a_model_that_the_plan_does_not_name_is_sent_to_nobody(tmp_path):
+    plan, grid = fc.plan(n_sites=3, terms={"model": ArrayRecord([np.zeros(2)])}), named_grid()
+    with pytest.raises(
+        ValueError, match=r"arrays must be the model that the plan names \(sha256:.*, got sha256:"
+    ):
+        calibrate(grid, plan, ArrayRecord([np.ones(2)]), timeout=60, reports=tmp_path / "reports")
+    assert grid.sent == []
+    assert not (tmp_path / "reports").exists()
 
 
 def test_the_same_line_twice_makes_two_rounds_in_the_folder_of_the_app(tmp_path, monkeypatch):

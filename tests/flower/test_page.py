@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -37,6 +38,14 @@ def page():
     return run
 
 
+def run_alone(*words):
+    """Names that the first blocks with these words define in a module of their own."""
+    namespace = {"__name__": "__page__"}
+    for each in words:
+        exec(compile(next(code for code in BLOCKS if each in code), str(PAGE), "exec"), namespace)
+    return namespace
+
+
 def grid(app, folder, **config):
     nodes = []
     for i in range(SITES):
@@ -54,8 +63,7 @@ def start(server, nodes):
 
 def test_the_main_path(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    names = page('@app.query("sets")')
-    app = names["app"]
+    app = run_alone("add_conformal(app, calibration_cases)\n", "def sets(")["app"]
 
     @app.train()
     def train(message, context):
@@ -63,12 +71,15 @@ def test_the_main_path(page, tmp_path, monkeypatch, capsys):
         content = {"arrays": ArrayRecord([np.eye(5, 4)]), "metrics": metrics}
         return Message(RecordDict(content), reply_to=message)
 
-    start(names["server"], grid(app, tmp_path))
+    names, nodes = run_alone("@server.main()", "def send_calibration"), grid(app, tmp_path)
+    start(names["server"], nodes)
     printed = capsys.readouterr().out
     calibration = fc.Calibration.read(tmp_path / "calibration.json")
     assert f"{calibration.threshold} () {calibration.law.mean()}" in printed
-    assert printed.count("set-size") == SITES
     assert calibration.plan.score.name == "aps"
+    arrays = ArrayRecord([np.eye(5, 4)])
+    names["send_calibration"](nodes, SimpleNamespace(calibration=calibration, arrays=arrays))
+    assert capsys.readouterr().out.count("set-size") == SITES
 
 
 def test_without_a_strategy(page, tmp_path):

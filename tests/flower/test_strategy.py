@@ -158,6 +158,13 @@ def test_a_plan_of_ones_own_is_asked_as_it_is():
         ({"timeout": None}, "timeout must be a finite number"),
         ({"promise": "everything"}, "promise"),
         ({"on_refused": "ignore"}, "on_refused"),
+        ({"timeout": True}, "timeout must be a finite number"),
+        ({"wait": -1.0}, "wait must be a finite number"),
+        ({"min_sites": 0}, "min_sites"),
+        ({"min_sites": 2.5}, "min_sites"),
+        ({"nodes": "north"}, "nodes must be a function of a node"),
+        ({"reports": 5}, "reports must be a path, got 5"),
+        ({"output": 5}, "output must be a path, got 5"),
     ],
 )
 def test_wrong_options_are_refused_before_any_training(options, message):
@@ -165,7 +172,8 @@ def test_wrong_options_are_refused_before_any_training(options, message):
         Conformal(fedavg(), **options)
 
 
-def test_options_come_from_the_configuration_of_a_run():
+def test_options_come_from_the_configuration_of_a_run(caplog):
+    caplog.set_level("INFO", "flwr.fedconformal")
     config = {
         "confidence-level": 0.8,
         "n-sites": N_SITES,
@@ -176,6 +184,10 @@ def test_options_come_from_the_configuration_of_a_run():
         "groups": 7,  # the app's own: no option that a configuration can have
     }
     strategy = Conformal.from_config(fedavg(), config, score="absolute", promise="population")
+    assert caplog.messages == [
+        "options of the calibration in the run's configuration: "
+        "{'confidence_level': 0.8, 'n_sites': 3, 'promise': 'each-site', 'timeout': 45}"
+    ]
     assert strategy.plan == fc.plan(**OPTIONS, promise="each-site")
     nodes = grid()
     strategy.start(nodes, START, num_rounds=0)
@@ -194,6 +206,24 @@ def test_a_failed_calibration_loses_no_model(caplog):
     assert result.evaluate_metrics_clientapp[1] == MetricRecord({"loss": 0.5})
 
 
+def test_a_model_that_could_not_be_trained_is_not_calibrated(caplog):
+    app = ClientApp(mods=[sealed])
+
+    @app.train()
+    def train(message, context):
+        raise ValueError("no data")
+
+    add_conformal(app, cases)
+    nodes = LocalGrid([(app, {"partition-id": i}) for i in range(N_SITES)])
+    result = Conformal(fedavg(fraction_evaluate=0.0), **OPTIONS).start(nodes, START, num_rounds=2)
+    assert {message.metadata.message_type for message in nodes.sent} == {"train"}
+    assert not result.arrays
+    reason = "training gave no model in 2 rounds: nothing is calibrated"
+    assert reason in caplog.text
+    with pytest.raises(ValueError, match=reason):
+        _ = result.calibration
+
+
 def test_a_round_is_resumed_with_its_model_and_without_training(tmp_path):
     first = Conformal(fedavg(), **OPTIONS, reports=tmp_path / "reports").start(grid(), START, num_rounds=1)
     (kept,) = (tmp_path / "reports").iterdir()
@@ -204,6 +234,19 @@ def test_a_round_is_resumed_with_its_model_and_without_training(tmp_path):
     assert [message.metadata.message_type for message in nodes.sent] == ["query.conformal"]
     assert again.arrays == first.arrays
     assert again.calibration.to_json() == first.calibration.to_json()
+    same = Conformal(fedavg(), **OPTIONS, reports=kept).start(LocalGrid([]), START, num_rounds=1)
+    assert same.calibration == first.calibration
+    given = Conformal(fedavg(), plan=first.calibration.plan, reports=kept)
+    assert given.start(LocalGrid([]), START, num_rounds=1).calibration == first.calibration
+
+
+def test_a_round_of_another_plan_is_not_resumed(tmp_path):
+    Conformal(fedavg(), **OPTIONS, reports=tmp_path).start(grid(), START, num_rounds=0)
+    (kept,) = tmp_path.iterdir()
+    other = fc.plan(**OPTIONS, terms={"model": ArrayRecord([np.ones(1)])})
+    for options in (OPTIONS | {"confidence_level": 0.5}, {"plan": other}):
+        with pytest.raises(ValueError, match=r"reports must be the folder of a round with <Plan"):
+            Conformal(fedavg(), **options, reports=kept).start(LocalGrid([]), START, num_rounds=1)
 
 
 def test_the_plan_names_the_model_that_was_trained():

@@ -77,6 +77,22 @@ def test_nodes_without_names_that_come_back_say_the_same_again(tmp_path):
     assert (made.n_answers, made.refused) == (3, ())
 
 
+def test_a_kept_report_counts_and_not_another_that_its_site_sends_under_a_new_number(tmp_path):
+    first = begin(tmp_path, {1: "", 2: "", 3: ""})
+    first.receive(1, REPORTS["A"].to_json(indent=None))
+    first.receive(2, REPORTS["B"].model_copy(update={"plan": fc.plan().digest}).to_json(indent=None))
+    again = begin(tmp_path, {11: "", 12: "", 13: ""})
+    other = fc.report(PLAN, range(20, 40), site="A")  # of a randomized score, for example
+    send(again, {11: "A", 12: "B", 13: "C"}, REPORTS | {"A": other})
+    made = finish(again)
+    assert made.answered == ("A", "B", "C")  # the one of B that was kept answers another plan
+    assert made.thresholds == fc.calibrate(PLAN, REPORTS.values()).thresholds
+    (refusal,) = [refusal for refusal in made.refused if refusal.source == "node 11"]
+    assert refusal.reason == "'A' has answered before: its report in the folder counts"
+    (tmp_path / "complete").unlink()
+    assert finish(begin(tmp_path, {11: "", 12: "", 13: ""})) == made
+
+
 def test_a_round_that_nobody_answered_is_not_over(tmp_path):
     with pytest.raises(ValueError, match="0 sites answered"):
         finish(begin(tmp_path))

@@ -6,6 +6,7 @@ this module: it loads nothing that a client app has not loaded anyway before a p
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import logging
 import sys
@@ -27,6 +28,8 @@ log = logging.getLogger("flwr.fedconformal")
 RECORD, ARRAYS = "conformal", "arrays"
 """Names of a message's records: our own, and the model."""
 
+# `rounds.Failure.SITE`, also where `rounds` cannot be imported.
+_SITE_FAILED = Error(100, "the site failed; its own log says why")
 _HERE = Path()
 Handler = Callable[[Message, Context], Message]
 Compute = Callable[[Message, Context, "Plan"], Any]
@@ -102,10 +105,6 @@ def read_calibration(message: Message) -> Thresholds:
 def _read_arrays(message: Message) -> ArrayRecord:
     """Return the model that came with the question; empty if none did."""
     return message.content.array_records.get(ARRAYS) or ArrayRecord()
-
-
-def _reply_failure(code: rounds.Failure, message: Message) -> Message:
-    return Message(Error(code=int(code), reason=code.meaning), reply_to=message)
 
 
 def add_conformal(
@@ -210,7 +209,7 @@ def _make_handlers(
     def make_handler(kind: str, function: Callable[..., Any]) -> Handler:
         compute = _bind_by_name(function)
 
-        def handle(message: Message, context: Context) -> Message:
+        def answer(message: Message, context: Context) -> Message:
             from fedconformal import rounds
             from fedconformal.protocol import model_digest
 
@@ -227,10 +226,10 @@ def _make_handlers(
                 log_level=logging.DEBUG if "ray" in sys.modules else logging.INFO,
             )
             if isinstance(sent, rounds.Failure):
-                return _reply_failure(sent, message)
+                return Message(Error(code=int(sent), reason=sent.meaning), reply_to=message)
             return Message(RecordDict({RECORD: ConfigRecord({question.answered: sent})}), reply_to=message)
 
-        return handle
+        return lambda message, context: sealed(message, context, answer)
 
     # The questions' names in `rounds`, which is not loaded yet, and in messages.
     functions = {("CALIBRATE", "conformal"): scores_fn, ("CHECK", "conformal_check"): check_scores_fn}
@@ -276,9 +275,9 @@ def sealed(message: Message, context: Context, call_next: Handler) -> Message:
     try:
         return call_next(message, context)
     except BaseException:
-        from fedconformal import rounds
-
-        return _reply_failure(rounds.log_and_mask(rounds.Failure.SITE, log), message)
+        with contextlib.suppress(BaseException):  # an exception of a log handler must not travel either
+            log.exception("the server receives only: %s", _SITE_FAILED.reason)
+        return Message(_SITE_FAILED, reply_to=message)
 
 
 _OFFERED = ("arrays", "context", "message", "parameters", "plan")

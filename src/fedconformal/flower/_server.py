@@ -14,7 +14,8 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordD
 from flwr.common.constant import ErrorCode
 
 from fedconformal import rounds
-from fedconformal.documents import Calibration, CalibrationView, Plan
+from fedconformal._util import integer
+from fedconformal.documents import Calibration, CalibrationView, Plan, SigningKey
 from fedconformal.flower._client import ARRAYS, RECORD, log, read_field
 from fedconformal.protocol import model_digest
 
@@ -76,7 +77,8 @@ def calibrate(
     plan : Plan
         The plan to be answered.
     arrays : ArrayRecord, optional
-        The model, for sites that need it to compute their scores.
+        The model, for sites that need it to compute their scores; by default that of the round that is
+        resumed, if any.
     timeout : float
         Seconds until a site that has not answered counts as missing. In a deployment SuperNodes look for
         questions, and this function for replies, every three seconds: allow ten at least.
@@ -105,7 +107,7 @@ def calibrate(
     Raises
     ------
     ValueError
-        If too few sites are connected, or none answered.
+        If ``arrays`` are not the model that the plan names, too few sites are connected, or none answered.
 
     Examples
     --------
@@ -117,15 +119,23 @@ def calibrate(
     >>> calibration.n_answers, calibration.missing
     (3, ())
     """
-    rounds.check_options(timeout, wait=wait, on_refused=on_refused)
-    model = model_digest(arrays) if arrays else None
+    check_round(timeout, reports=reports, nodes=nodes, wait=wait, min_sites=min_sites, on_refused=on_refused)
+    resumed = None if arrays else read_round(grid, reports)
+    if resumed is not None and resumed[0].digest == plan.digest:
+        arrays = resumed[1]
+    arrays = arrays or None
+    model = None if arrays is None else model_digest(arrays)
+    if model is not None and plan.terms.model not in {None, model}:
+        raise ValueError(f"arrays must be the model that the plan names ({plan.terms.model}), got {model}")
     folder = None if reports is None else _open_folder(grid, reports, plan, arrays, model)
     is_over = folder is not None and folder.is_complete
     connected = {} if is_over else _wait_for_nodes(grid, nodes, min_sites or plan.n_sites, wait)
-    collection = rounds.ReportCollection(plan, connected, folder=folder, **_ENGINE)
     if not is_over:
-        answered = [report.site for report in collection.answers]
-        rounds.check_present(plan, connected, answered=answered, minimum=min_sites, log=log)
+        done, answered = ([], set()) if folder is None else (folder.read()[0], folder.answered(connected))
+        others = {node: name for node, name in connected.items() if node not in answered}
+        sites = [report.site for report in done]
+        rounds.check_present(plan, others, answered=sites, minimum=min_sites, log=log)
+    collection = rounds.ReportCollection(plan, connected, folder=folder, **_ENGINE)
     _ask_nodes(grid, collection, arrays, timeout)
     return collection.calibrate(timeout=timeout, on_refused=on_refused)
 
@@ -139,6 +149,7 @@ def check(
     nodes: Chosen | None = None,
     wait: float = 10.0,
     period: str | None = None,
+    key: SigningKey | None = None,
 ) -> Assessment:
     """Ask every connected site for the number of its new cases that a calibration covers.
 
@@ -158,6 +169,8 @@ def check(
     period : str, optional
         When the cases arose that sites check, as in ``"2027-03"``: ``monitoring.watch`` puts the ``answers``
         of many such rounds together.
+    key : SigningKey, optional
+        The coordinator's, for sites whose policy names a ``coordinator``.
 
     Returns
     -------
@@ -179,11 +192,34 @@ def check(
     >>> [(row.site, row.check.n) for row in assessment.rows]
     [('north', 200), ('south', 200), ('west', 200)]
     """
-    rounds.check_options(timeout, wait=wait)
+    check_round(timeout, nodes=nodes, wait=wait)
     connected = _wait_for_nodes(grid, nodes, calibration.n_answers, wait)
-    collection = rounds.CheckCollection(calibration, connected, period=period, **_ENGINE)
+    collection = rounds.CheckCollection(calibration, connected, period=period, key=key, **_ENGINE)
     _ask_nodes(grid, collection, arrays, timeout)
     return collection.assess(timeout=timeout)
+
+
+def check_round(
+    timeout: float = 300.0,
+    *,
+    reports: str | Path | None = None,
+    nodes: Chosen | None = None,
+    min_sites: int | None = None,
+    **options: Any,
+) -> None:
+    """Refuse options of `calibrate` before anything is trained or anybody is asked."""
+    rounds.check_options(timeout, **options)
+    if isinstance(nodes, str) or not (nodes is None or callable(nodes) or isinstance(nodes, Collection)):
+        raise TypeError(f"nodes must be a function of a node, or numbers or names of nodes, got {nodes!r}")
+    if min_sites is not None:
+        integer("min_sites", min_sites, low=1)
+    check_path("reports", reports)
+
+
+def check_path(name: str, path: str | Path | None) -> None:
+    """Refuse what is no path."""
+    if not isinstance(path, str | Path | None):
+        raise TypeError(f"{name} must be a path, got {path!r}")
 
 
 def find_path(grid: Grid, path: str | Path) -> Path:
@@ -220,8 +256,6 @@ def read_round(grid: Grid, reports: str | Path | None) -> tuple[Plan, ArrayRecor
 
 def _wait_for_nodes(grid: Grid, chosen: Chosen | None, wanted: int | None, wait: float) -> dict[int, str]:
     """Wait until this many of the chosen nodes are connected; return the registered name, if any, of each."""
-    if isinstance(chosen, str) or not (chosen is None or callable(chosen) or isinstance(chosen, Collection)):
-        raise TypeError(f"nodes must be a function of a node, or numbers or names of nodes, got {chosen!r}")
     if isinstance(chosen, Collection):
         wanted = min(wanted or len(chosen), len(chosen))
     elif wanted is None:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp.strategy import Result, Strategy
 
-from fedconformal import protocol, rounds
+from fedconformal import protocol
 from fedconformal._files import write_text
+from fedconformal._text import count
 from fedconformal.documents import Calibration, Plan
 from fedconformal.flower._client import log
-from fedconformal.flower._server import calibrate, find_path, read_round
+from fedconformal.flower._server import calibrate, check_path, check_round, find_path, read_round
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
@@ -83,12 +84,13 @@ class Conformal(Strategy):
     ) -> None:
         self.strategy, self.output = strategy, output
         self._options = {name: options.pop(name) for name in _ROUND if name in options}
-        check = signature(rounds.check_options).parameters
-        rounds.check_options(**{"timeout": 1.0, **{k: v for k, v in self._options.items() if k in check}})
+        check_round(**self._options)
+        check_path("output", output)
         if plan is not None and options:
             raise TypeError(f"plan must be left out with options of a plan, got {', '.join(options)}")
         self.plan = protocol.plan(**options) if plan is None else plan
         self._names_model = plan is None and self.plan.terms.model is None
+        self._is_any_plan = plan is None and not options
 
     @classmethod
     def from_config(cls, strategy: Strategy, config: Mapping[str, Any], **options: Any) -> Conformal:
@@ -99,8 +101,8 @@ class Conformal(Strategy):
         strategy : Strategy
             As for the class.
         config : mapping
-            ``context.run_config``. Keys that are no option of this class are left to the app; an empty text
-            is an option left out.
+            ``context.run_config``. Keys that are no option of this class are left to the app, and the log has
+            those that are; an empty text is an option left out.
         **options
             Further options, which the configuration overrides.
 
@@ -109,7 +111,9 @@ class Conformal(Strategy):
         Conformal
         """
         named = {key.replace("-", "_"): value for key, value in config.items() if value != ""}
-        return cls(strategy, **{**options, **{name: named[name] for name in KEYS & named.keys()}})
+        taken = {name: named[name] for name in sorted(KEYS & named.keys())}
+        log.info("options of the calibration in the run's configuration: %s", taken or "none")
+        return cls(strategy, **{**options, **taken})
 
     def start(
         self, grid: Grid, initial_arrays: ArrayRecord, num_rounds: int = 3, *args: Any, **options: Any
@@ -131,7 +135,13 @@ class Conformal(Strategy):
         -------
         ConformalResult
             The strategy's result with ``calibration``, and its figures among ``evaluate_metrics_clientapp``
-            of the last round.
+            of the last round. If no round of training gave a model, nothing is calibrated.
+
+        Raises
+        ------
+        ValueError
+            If ``reports`` is the folder of a round with a plan other than the one that was given, or that the
+            options of a plan make.
         """
         output = None if self.output is None else find_path(grid, self.output)
         if output is not None:
@@ -139,14 +149,23 @@ class Conformal(Strategy):
         plan, resumed = self.plan, read_round(grid, self._options.get("reports"))
         if resumed is None:
             result = self.strategy.start(grid, initial_arrays, num_rounds, *args, **options)
+            if num_rounds > 0 and not result.arrays:
+                reason = f"training gave no model in {count(num_rounds, 'round')}: nothing is calibrated"
+                log.error("%s", reason)
+                return _add_outcome(result, ValueError(reason))
             result.arrays = result.arrays or initial_arrays
             if self._names_model:
-                terms = plan.terms.model_copy(update={"model": protocol.model_digest(result.arrays)})
-                plan = plan.model_copy(update={"terms": terms})
+                plan = _name_model(plan, protocol.model_digest(result.arrays))
         else:
+            kept, arrays = resumed
+            if plan.terms.model is None:
+                plan = _name_model(plan, kept.terms.model)
+            if not self._is_any_plan and plan.digest != kept.digest:
+                raise ValueError(
+                    f"reports must be the folder of a round with {plan!r}, got one with {kept!r}"
+                )
             log.info("a round is resumed with its plan and its model: nothing is trained")
-            plan, result = resumed[0], Result(arrays=resumed[1])
-        kept = {each.name: getattr(result, each.name) for each in fields(Result)}
+            plan, result = kept, Result(arrays=arrays)
         log.info("[CALIBRATION]")
         try:
             calibration = calibrate(grid, plan, result.arrays or None, **self._options)
@@ -155,11 +174,11 @@ class Conformal(Strategy):
                 log.info("calibration saved as %s", output)
         except Exception as error:
             log.exception("there is no calibration; the model is in the result")
-            return ConformalResult(**kept, outcome=error)
+            return _add_outcome(result, error)
         figures = _read_figures(calibration)
         log.info("\t└──> MetricRecord: %s", figures)
         result.evaluate_metrics_clientapp.setdefault(num_rounds, MetricRecord()).update(figures)
-        return ConformalResult(**kept, outcome=calibration)
+        return _add_outcome(result, calibration)
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -187,6 +206,15 @@ class Conformal(Strategy):
         """Log the configuration of both."""
         log.info("\t├──> Calibration after the last round: %r", self.plan)
         self.strategy.summary()
+
+
+def _name_model(plan: Plan, model: str | None) -> Plan:
+    return plan.model_copy(update={"terms": plan.terms.model_copy(update={"model": model})})
+
+
+def _add_outcome(result: Result, outcome: Calibration | Exception) -> ConformalResult:
+    kept = {each.name: getattr(result, each.name) for each in fields(Result)}
+    return ConformalResult(**kept, outcome=outcome)
 
 
 def _read_figures(calibration: Calibration) -> dict[str, Any]:

@@ -42,7 +42,8 @@ _SECONDS_BETWEEN = 10.0  # two lines on the progress of a round
 def check_options(timeout: float, *, wait: float = 0.0, on_refused: str = "skip") -> None:
     """Refuse options of a round before anybody is asked: there is always a finite timeout."""
     for name, seconds, least in (("timeout", timeout, 1e-3), ("wait", wait, 0.0)):
-        if not (isinstance(seconds, int | float) and least <= seconds < math.inf):
+        is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+        if not (is_number and least <= seconds < math.inf):
             raise ValueError(f"{name} must be a finite number of seconds >= {least:g}, got {seconds!r}")
     choice("on_refused", on_refused, ("raise", "skip"))
 
@@ -62,7 +63,8 @@ def check_present(
     plan : Plan
         The plan that is to be answered.
     nodes : mapping
-        The nodes that are there, each with its registered name; an empty one where the engine knows none.
+        The nodes that are there and, unless they have names, have not answered; each with its registered
+        name, an empty one where the engine knows none.
     answered : iterable of str
         Sites that have answered already, and need not be there.
     minimum : int, optional
@@ -262,7 +264,8 @@ class ReportCollection(Answers[Node, Report]):
     nodes : mapping
         The nodes of the round, each with its registered name; an empty one where the engine knows none.
     folder : Folder, optional
-        Keeps answers as they arrive. Those that it holds already count, and their nodes are not asked again.
+        Keeps answers as they arrive. Those that it holds already count, and their nodes are not asked again;
+        a node without a name that has got another number is, and its new answer is refused.
     **options : engine, log, codes
         Name of the engine, the server's log, and sentences for the engine's error codes.
 
@@ -287,6 +290,7 @@ class ReportCollection(Answers[Node, Report]):
         if folder is not None:
             self.answers, self.refused = folder.read()
         before, self._before = tuple(self.answers), {report.digest for report in self.answers}
+        self._sites_before = {report.site for report in before if report.plan == plan.digest}
         # Answers in the folder are known by the number of a node, or by a name that only one node has.
         sites, names = {report.site for report in before}, Counter(nodes.values())
         answered = set() if folder is None else folder.answered(nodes)
@@ -348,6 +352,10 @@ class ReportCollection(Answers[Node, Report]):
 
     def _accept(self, node: Node, answer: Report) -> None:
         if answer.digest in self._before:  # known under another number before, and asked again
+            return
+        if not self.nodes[node] and answer.site in self._sites_before:
+            reason = f"{answer.site!r} has answered before: its report in the folder counts"
+            self._refuse(node, Refusal(source=self.who(node), reason=reason))
             return
         if self._folder is not None:
             self._folder.keep(str(node), self.nodes[node], answer)
