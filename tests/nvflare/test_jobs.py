@@ -20,6 +20,7 @@ from nvflare.app_common.app_event_type import AppEventType
 from nvflare.app_common.utils.fl_model_utils import FLModelUtils
 from nvflare.app_common.widgets.metrics_artifact_writer import MetricsArtifactWriter
 from nvflare.app_common.widgets.streaming import AnalyticsReceiver
+from nvflare.recipe import PocEnv
 from nvflare.recipe.run import Run
 from nvflare.recipe.spec import ExecEnv
 
@@ -215,13 +216,13 @@ class Environment(ExecEnv):
 
     def __init__(self, folder):
         super().__init__()
-        self.folder = folder
+        self.folder, self.status, self.stopped = folder, "FINISHED:COMPLETED", []
 
     def deploy(self, job):
         return "job"
 
     def get_job_status(self, job_id):
-        return "FINISHED:COMPLETED"
+        return self.status
 
     abort_job = deploy
 
@@ -229,6 +230,7 @@ class Environment(ExecEnv):
         return str(self.folder)
 
     def stop(self, clean_up=False):
+        self.stopped.append(clean_up)
         if clean_up and self.folder.exists():
             self.folder.rename(self.folder.with_name("gone"))
 
@@ -236,15 +238,36 @@ class Environment(ExecEnv):
 def test_the_calibration_of_a_run_is_read_and_kept_before_flare_deletes_it(federation, tmp_path):
     assert federation.run(ConformalController(PLAN)) == []
     environment = Environment(tmp_path / "server")
-    kept = tmp_path / "results"
-    assert read_calibration(Run(environment, "job"), keep=kept) == EXPECTED
+    assert read_calibration(Run(environment, "job"), keep=tmp_path / "results") == EXPECTED
     assert not environment.folder.exists()
+    (kept,) = (tmp_path / "results").iterdir()
     assert fc.Calibration.read(kept / "calibration.json") == EXPECTED
     reports, refused = rounds.Folder(kept / "reports", PLAN).read()
     assert (len(reports), refused) == (3, [])
     assert {path.name for path in kept.iterdir()} == {"calibration.json", "reports"}
-    with pytest.raises(ValueError, match="keep must be a new folder"):
-        read_calibration(kept, keep=kept)
+
+
+def test_every_run_is_kept_in_a_new_folder_that_the_log_names(federation, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    assert federation.run(ConformalController(PLAN)) == []
+    (tmp_path / "link").symlink_to(tmp_path / "nothing there")
+    for keep in ("results", "results", "link"):
+        read_calibration(tmp_path / "server", keep=tmp_path / keep)
+    kept = [*(tmp_path / "results").iterdir(), *(tmp_path / "nothing there").iterdir()]
+    assert len(kept) == 3
+    for folder in kept:
+        assert fc.Calibration.read(folder / "calibration.json") == EXPECTED
+        assert f"calibration and reports are kept in {folder}\n" in caplog.text
+
+
+def test_a_folder_that_cannot_be_made_costs_no_result(federation, tmp_path):
+    assert federation.run(ConformalController(PLAN)) == []
+    environment = Environment(tmp_path / "server")
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=rf"keep must be a folder, got .*; the results are in {tmp_path}"):
+        read_calibration(Run(environment, "job"), keep=tmp_path / "file")
+    assert environment.stopped == [False, False]
+    assert read_calibration(environment.folder) == EXPECTED
 
 
 def test_a_result_that_flare_has_deleted_is_told(federation, tmp_path):
@@ -255,11 +278,65 @@ def test_a_result_that_flare_has_deleted_is_told(federation, tmp_path):
         read_calibration(run)
 
 
-def test_a_job_without_a_calibration_keeps_what_there_is_to_look_at(federation, tmp_path):
+def test_a_job_without_a_calibration_says_why_and_keeps_what_there_is_to_look_at(federation, tmp_path):
     environment = Environment(tmp_path / "server")
-    with pytest.raises(ValueError, match=r"one calibration\.json in it, .* has 0"):
+    environment.status = "FINISHED:EXECUTION_EXCEPTION"
+    words = "the job ended with the status FINISHED:EXECUTION_EXCEPTION: "
+    with pytest.raises(ValueError, match=rf"^{words}no calibration\.json, and no reason why \(its"):
         read_calibration(Run(environment, "job"))
+    (panic,) = federation.run(ConformalController(PLAN, min_sites=4))
+    assert panic.startswith("no calibration: at least 4 sites must be there, got 3 of 3")
+    with pytest.raises(ValueError, match=f"^{words}{panic}"):
+        read_calibration(Run(environment, "job"))
+    assert environment.stopped == [False] * 4
     assert environment.folder.exists()
+
+
+def test_an_early_result_that_cannot_be_fetched_stops_the_federation(tmp_path, monkeypatch):
+    class Poc(Environment, PocEnv):
+        pass
+
+    def fail(run, folder):
+        raise ConnectionError("no session")
+
+    monkeypatch.setattr("fedconformal.nvflare._recipe._fetch_early", fail)
+    environment = Poc(tmp_path)
+    with pytest.raises(ConnectionError, match="no session"):
+        read_calibration(Run(environment, "job"))
+    assert environment.stopped == [False]
+
+
+# -- errors at the server ----------------------------------------------------------------------------------
+
+
+def test_a_report_that_cannot_be_kept_ends_the_job_and_the_round_can_be_resumed(
+    federation, tmp_path, monkeypatch
+):
+    keep = rounds.Folder.keep
+
+    def fill(self, node, name, report):
+        if name == "B":
+            raise OSError(28, "No space left on device")
+        keep(self, node, name, report)
+
+    options = {"reports": str(tmp_path / "kept")}
+    with monkeypatch.context() as full:
+        full.setattr(rounds.Folder, "keep", fill)
+        (panic,) = federation.run(ConformalController(PLAN, **options))
+    assert panic == "no calibration: [Errno 28] No space left on device"
+    assert not list((tmp_path / "server").rglob("calibration.json"))
+    assert not (tmp_path / "kept" / "complete").exists()
+    assert federation.run(ConformalController(PLAN, **options)) == []
+    assert [name for name, _ in federation.sent] == ["C", "B", "B", "A"]
+    assert read_calibration(tmp_path / "server") == EXPECTED
+
+
+def test_an_answer_after_the_round_changes_nothing(federation, tmp_path, caplog):
+    assert federation.run(ConformalController(PLAN)) == []
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    federation.late()
+    assert "A answered when the round was over: left out" in caplog.text
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
 
 
 # -- what FLARE deletes ------------------------------------------------------------------------------------

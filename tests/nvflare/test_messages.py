@@ -237,7 +237,7 @@ def test_nobody_answers(flare):
     (panic,) = federation.run(ConformalController(PLAN, timeout=0.5))
     assert panic.startswith("no calibration: ")
     assert not list(federation.home.rglob("calibration.json"))
-    with pytest.raises(ValueError, match=r"one calibration\.json in it, .* has 0"):
+    with pytest.raises(ValueError, match="the job has ended: no calibration: 0 sites answered"):
         read_calibration(federation.home)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import tempfile
+import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("fedconformal.nvflare")
 
 CALIBRATION, REPORTS, CHECKED = "calibration.json", "reports", "check.txt"
+FAILED = "no-calibration.txt"
+"""Name of the file with the reason why a job has no calibration."""
 SITES = "conformal_sites"
 """Metric with the number of sites that answered."""
 
@@ -326,8 +329,11 @@ class ConformalController(Controller):
                 refuse_wiped("reports", reports, home.root, home.job)
             plan, options["model"] = self._read_job(fl_ctx, reports)
             calibration = calibrate(self, plan, fl_ctx, on_refused=self.on_refused, **options, **kept)
-        except (ValueError, RoundAbortedError) as error:
-            self.system_panic(f"no calibration: {error}", fl_ctx)
+        except (ValueError, OSError, RoundAbortedError) as error:
+            reason = f"no calibration: {error}"
+            with suppress(OSError):
+                write_text(results / FAILED, f"{reason}\n", force=True)
+            self.system_panic(reason, fl_ctx)
             return
         write_text(results / CALIBRATION, calibration.to_json() + "\n", force=True)
         log.info("the calibration is in %s", results / CALIBRATION)
@@ -464,8 +470,16 @@ def _ask(
     abort_signal: Signal | None,
 ) -> None:
     """Ask the sites that have not answered, and wait; each result goes to the collection as it arrives."""
+    lock, is_over = threading.Lock(), False
 
     def receive(client_task: ClientTask, fl_ctx: FLContext) -> None:
+        with lock:  # FLARE calls it from a thread for every site, some when the time is over
+            if is_over:
+                log.warning("%s answered when the round was over: left out", client_task.client.name)
+            else:
+                collect(client_task)
+
+    def collect(client_task: ClientTask) -> None:
         site, result = client_task.client.name, client_task.result
         failure, code = result.get(FAILURE), result.get_return_code()
         if isinstance(failure, int):
@@ -479,12 +493,18 @@ def _ask(
     question, beside = collection.question, {} if model is None else {MODEL: dict(model)}
     data = Shareable({question.asked: collection.packed, **beside})
     if collection.to_ask:
+        task = Task(question.name, data, timeout=math.ceil(timeout), result_received_cb=receive)
         controller.broadcast_and_wait(
-            task=Task(question.name, data, timeout=math.ceil(timeout), result_received_cb=receive),
+            task=task,
             fl_ctx=fl_ctx,
             targets=list(collection.to_ask),
             min_responses=0,  # all of them
             abort_signal=abort_signal,
         )
+        with lock:
+            is_over = True
+        error = getattr(task, "exception", None)  # of a callback: FLARE ends the task, and raises nothing
+        if error is not None:
+            raise error
     if abort_signal is not None and abort_signal.triggered:
         raise RoundAbortedError("the job was aborted before every site had answered")
