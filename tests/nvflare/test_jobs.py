@@ -24,7 +24,13 @@ from nvflare.recipe import PocEnv
 from nvflare.recipe.run import Run
 from nvflare.recipe.spec import ExecEnv
 
-from fedconformal.nvflare import ConformalController, ConformalRecipe, calibrate, read_calibration
+from fedconformal.nvflare import (
+    ConformalController,
+    ConformalRecipe,
+    add_conformal,
+    calibrate,
+    read_calibration,
+)
 from fedconformal.protocol import model_digest
 
 DATA = {name: np.random.default_rng(i).random(50) for i, name in enumerate("ABC")}
@@ -60,7 +66,25 @@ def test_the_model_that_the_training_left_travels_with_the_plan(federation):
     assert digests_sent(federation) == {plan.terms.model}
     train(federation, RETRAINED)
     (panic,) = federation.run(ConformalController(plan, reports=str(federation.home / "other")))
-    assert "0 sites answered" in panic
+    assert f"the plan names the model {plan.terms.model}, and this job has {model_digest(RETRAINED)}" in panic
+    federation.fl_ctx.set_prop(AppConstants.GLOBAL_MODEL, None, private=True, sticky=False)
+    (panic,) = federation.run(ConformalController(plan, reports=str(federation.home / "third")))
+    assert "and none travels with it" in panic
+    assert len(federation.sent) == 3
+
+
+def test_a_round_without_a_model_is_told_in_the_log(federation, caplog):
+    assert federation.run(ConformalController(PLAN)) == []
+    assert "no model travels with the plan: the sites must have it" in caplog.text
+    caplog.clear()
+    assert federation.run(ConformalController(PLAN, model=MODEL, reports=str(federation.home / "new"))) == []
+    assert "no model" not in caplog.text
+
+
+def test_a_job_has_one_round():
+    recipe = ConformalRecipe(PLAN)
+    with pytest.raises(ValueError, match="the job has a calibration round already"):
+        add_conformal(recipe, fc.plan(n_sites=3, confidence_level=0.7))
 
 
 def test_or_comes_from_a_persistor(federation):
@@ -154,11 +178,21 @@ def test_a_round_with_too_few_sites_is_refused_unless_it_is_told_otherwise(feder
     assert "sites that are there: 3 of 6 (missing: 'D', 'E', 'F')" in caplog.text
 
 
-def test_by_default_a_job_starts_with_as_many_sites_as_its_plan_needs(tmp_path):
-    for plan in (PLAN, fc.plan(n_sites=6, confidence_level=0.8)):
-        ConformalRecipe(plan, name="job").export(str(tmp_path))
-        found = json.loads((tmp_path / "job" / "meta.json").read_text())["min_clients"]
-        assert found == fc.protocol.sites_needed(plan)
+@pytest.mark.parametrize(
+    ("plan", "options", "expected"),
+    [
+        (PLAN, {}, 3),
+        (fc.plan(n_sites=6, n_points=80, confidence_level=0.8), {}, 6),
+        (fc.plan(n_sites=6, confidence_level=0.8), {}, 6),
+        (fc.plan(promise="new-site"), {}, 9),
+        (PLAN, {"min_sites": 2}, 2),
+        (PLAN, {"sites": ["A", "B"]}, 2),
+        (PLAN, {"min_clients": 1, "min_sites": 2}, 1),
+    ],
+)
+def test_by_default_a_job_starts_with_as_many_sites_as_its_plan_expects(plan, options, expected, tmp_path):
+    ConformalRecipe(plan, name="job", **options).export(str(tmp_path))
+    assert json.loads((tmp_path / "job" / "meta.json").read_text())["min_clients"] == expected
 
 
 # -- what a job leaves -------------------------------------------------------------------------------------
@@ -209,6 +243,19 @@ def test_figures_of_the_round_are_in_the_summary_beside_those_of_the_training(le
     assert found == {"accuracy": 0.5, **figures}
     assert summary["final_round"] == 4
     assert tracker.found == figures
+
+
+def test_an_infinite_threshold_is_in_the_summary(federation):
+    federation.sites = {site: Scores(scores[:4]) for site, scores in DATA.items()}
+    controller = ConformalController(fc.plan(n_sites=list(DATA), confidence_level=0.99), min_sites=3)
+    federation.handlers = [MetricsArtifactWriter(), controller]
+    federation.fire_event(EventType.START_RUN, federation.fl_ctx)
+    assert federation.run(controller) == []
+    federation.fire_event(EventType.END_RUN, federation.fl_ctx)
+    assert np.isinf(read_calibration(federation.home / "server").threshold)
+    (file,) = federation.home.rglob("metrics_summary.json")
+    found = json.loads(file.read_text())["final_aggregated_metrics"]
+    assert {"name": "conformal_threshold_is_infinite", "value": True} in found
 
 
 class Environment(ExecEnv):
