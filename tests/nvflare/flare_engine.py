@@ -95,8 +95,7 @@ class LocalFlare(WFCommSpec):
             asked.result = Shareable.from_bytes(self.results[name])
             try:
                 task.result_received_cb(client_task=asked, fl_ctx=fl_ctx)
-            except Exception as error:  # FLARE logs it, ends the task, and returns as if nothing were wrong
-                task.exception = error
+            except Exception:  # FLARE logs it, ends the task, and returns as if nothing were wrong
                 return
             self.late = lambda asked=asked: task.result_received_cb(client_task=asked, fl_ctx=fl_ctx)
 

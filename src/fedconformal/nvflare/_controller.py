@@ -452,9 +452,9 @@ class ConformalController(Controller):
 def _check_model(plan: Plan, model: Model | None) -> None:
     """Refuse a job without the model that its plan names: sites could not compare it with theirs."""
     named = plan.terms.model
-    if model is None and named is None:
+    if not model and named is None:
         log.warning("no model travels with the plan: the sites must have it")
-    elif model is None:
+    elif not model:
         raise ValueError(f"the plan names the model {named}, and none travels with it: give model=parameters")
     elif named is not None and model_digest(model) != named:
         raise ValueError(f"the plan names the model {named}, and this job has {model_digest(model)}")
@@ -493,13 +493,18 @@ def _ask(
 ) -> None:
     """Ask the sites that have not answered, and wait; each result goes to the collection as it arrives."""
     lock, is_over = threading.Lock(), False
+    errors: list[Exception] = []
 
     def receive(client_task: ClientTask, fl_ctx: FLContext) -> None:
         with lock:  # FLARE calls it from a thread for every site, some when the time is over
             if is_over:
                 log.warning("%s answered when the round was over: left out", client_task.client.name)
-            else:
+                return
+            try:
                 collect(client_task)
+            except Exception as error:  # FLARE ends the task, and raises nothing
+                errors.append(error)
+                raise
 
     def collect(client_task: ClientTask) -> None:
         site, result = client_task.client.name, client_task.result
@@ -515,9 +520,8 @@ def _ask(
     question, beside = collection.question, {} if model is None else {MODEL: dict(model)}
     data = Shareable({question.asked: collection.packed, **beside})
     if collection.to_ask:
-        task = Task(question.name, data, timeout=math.ceil(timeout), result_received_cb=receive)
         controller.broadcast_and_wait(
-            task=task,
+            task=Task(question.name, data, timeout=math.ceil(timeout), result_received_cb=receive),
             fl_ctx=fl_ctx,
             targets=list(collection.to_ask),
             min_responses=0,  # all of them
@@ -525,8 +529,7 @@ def _ask(
         )
         with lock:
             is_over = True
-        error = getattr(task, "exception", None)  # of a callback: FLARE ends the task, and raises nothing
-        if error is not None:
-            raise error
+        if errors:
+            raise errors[0]
     if abort_signal is not None and abort_signal.triggered:
         raise RoundAbortedError("the job was aborted before every site had answered")

@@ -167,7 +167,8 @@ def read_calibration(result: Any, *, keep: str | Path | None = None) -> Calibrat
                 f"FLARE has no result of the job {result.job_id}, or has deleted it: call "
                 "read_calibration(run) in place of run.get_result()"
             )
-        calibration = _read_folder(Path(folder), keep, status=result.get_status())
+        status = None if folder == early else result.get_status()
+        calibration = _read_folder(Path(folder), keep, status=status)
     except BaseException:  # processes end, and files stay to be looked at
         with suppress(OSError):  # it is not empty
             Path(early).rmdir()
