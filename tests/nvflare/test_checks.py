@@ -73,6 +73,17 @@ def test_a_calibration_with_groups_is_checked_group_by_group(federation):
         ask(federation, whole)
 
 
+def test_a_site_whose_policy_names_the_coordinator_answers_its_signature_alone(federation, caplog):
+    key = fc.SigningKey.new()
+    (federation.local("A") / "policy.toml").write_text(f'coordinator = "{key.public_key}"\n')
+    (federation.local("A") / "fedconformal.toml").write_text('policy = "policy.toml"\n')
+    assert {row.site for row in ask(federation).rows} == {"B", "C"}
+    found = ask(federation, key=key)
+    assert found == monitoring.compare(
+        PUBLISHED, [monitoring.answer(PUBLISHED, NEW[name], site=name) for name in SITES]
+    )
+
+
 def test_the_site_decides_that_its_answer_is_private_and_pays_once(federation):
     local = federation.local("A")
     book = fc.Ledger.create(local / "book")

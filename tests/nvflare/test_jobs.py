@@ -20,10 +20,17 @@ from nvflare.app_common.app_event_type import AppEventType
 from nvflare.app_common.utils.fl_model_utils import FLModelUtils
 from nvflare.app_common.widgets.metrics_artifact_writer import MetricsArtifactWriter
 from nvflare.app_common.widgets.streaming import AnalyticsReceiver
+from nvflare.recipe import PocEnv
 from nvflare.recipe.run import Run
 from nvflare.recipe.spec import ExecEnv
 
-from fedconformal.nvflare import ConformalController, ConformalRecipe, calibrate, read_calibration
+from fedconformal.nvflare import (
+    ConformalController,
+    ConformalRecipe,
+    add_conformal,
+    calibrate,
+    read_calibration,
+)
 from fedconformal.protocol import model_digest
 
 DATA = {name: np.random.default_rng(i).random(50) for i, name in enumerate("ABC")}
@@ -59,7 +66,25 @@ def test_the_model_that_the_training_left_travels_with_the_plan(federation):
     assert digests_sent(federation) == {plan.terms.model}
     train(federation, RETRAINED)
     (panic,) = federation.run(ConformalController(plan, reports=str(federation.home / "other")))
-    assert "0 sites answered" in panic
+    assert f"the plan names the model {plan.terms.model}, and this job has {model_digest(RETRAINED)}" in panic
+    federation.fl_ctx.set_prop(AppConstants.GLOBAL_MODEL, None, private=True, sticky=False)
+    (panic,) = federation.run(ConformalController(plan, reports=str(federation.home / "third")))
+    assert "and none travels with it" in panic
+    assert len(federation.sent) == 3
+
+
+def test_a_round_without_a_model_is_told_in_the_log(federation, caplog):
+    assert federation.run(ConformalController(PLAN)) == []
+    assert "no model travels with the plan: the sites must have it" in caplog.text
+    caplog.clear()
+    assert federation.run(ConformalController(PLAN, model=MODEL, reports=str(federation.home / "new"))) == []
+    assert "no model" not in caplog.text
+
+
+def test_a_job_has_one_round():
+    recipe = ConformalRecipe(PLAN)
+    with pytest.raises(ValueError, match="the job has a calibration round already"):
+        add_conformal(recipe, fc.plan(n_sites=3, confidence_level=0.7))
 
 
 def test_or_comes_from_a_persistor(federation):
@@ -153,11 +178,21 @@ def test_a_round_with_too_few_sites_is_refused_unless_it_is_told_otherwise(feder
     assert "sites that are there: 3 of 6 (missing: 'D', 'E', 'F')" in caplog.text
 
 
-def test_by_default_a_job_starts_with_as_many_sites_as_its_plan_needs(tmp_path):
-    for plan in (PLAN, fc.plan(n_sites=6, confidence_level=0.8)):
-        ConformalRecipe(plan, name="job").export(str(tmp_path))
-        found = json.loads((tmp_path / "job" / "meta.json").read_text())["min_clients"]
-        assert found == fc.protocol.sites_needed(plan)
+@pytest.mark.parametrize(
+    ("plan", "options", "expected"),
+    [
+        (PLAN, {}, 3),
+        (fc.plan(n_sites=6, n_points=80, confidence_level=0.8), {}, 6),
+        (fc.plan(n_sites=6, confidence_level=0.8), {}, 6),
+        (fc.plan(promise="new-site"), {}, 9),
+        (PLAN, {"min_sites": 2}, 2),
+        (PLAN, {"sites": ["A", "B"]}, 2),
+        (PLAN, {"min_clients": 1, "min_sites": 2}, 1),
+    ],
+)
+def test_by_default_a_job_starts_with_as_many_sites_as_its_plan_expects(plan, options, expected, tmp_path):
+    ConformalRecipe(plan, name="job", **options).export(str(tmp_path))
+    assert json.loads((tmp_path / "job" / "meta.json").read_text())["min_clients"] == expected
 
 
 # -- what a job leaves -------------------------------------------------------------------------------------
@@ -210,18 +245,31 @@ def test_figures_of_the_round_are_in_the_summary_beside_those_of_the_training(le
     assert tracker.found == figures
 
 
+def test_an_infinite_threshold_is_in_the_summary(federation):
+    federation.sites = {site: Scores(scores[:4]) for site, scores in DATA.items()}
+    controller = ConformalController(fc.plan(n_sites=list(DATA), confidence_level=0.99), min_sites=3)
+    federation.handlers = [MetricsArtifactWriter(), controller]
+    federation.fire_event(EventType.START_RUN, federation.fl_ctx)
+    assert federation.run(controller) == []
+    federation.fire_event(EventType.END_RUN, federation.fl_ctx)
+    assert np.isinf(read_calibration(federation.home / "server").threshold)
+    (file,) = federation.home.rglob("metrics_summary.json")
+    found = json.loads(file.read_text())["final_aggregated_metrics"]
+    assert {"name": "conformal_threshold_is_infinite", "value": True} in found
+
+
 class Environment(ExecEnv):
     """An environment that deletes its workspace when it is stopped, as POC mode does."""
 
     def __init__(self, folder):
         super().__init__()
-        self.folder = folder
+        self.folder, self.status, self.stopped = folder, "FINISHED:COMPLETED", []
 
     def deploy(self, job):
         return "job"
 
     def get_job_status(self, job_id):
-        return "FINISHED:COMPLETED"
+        return self.status
 
     abort_job = deploy
 
@@ -229,6 +277,7 @@ class Environment(ExecEnv):
         return str(self.folder)
 
     def stop(self, clean_up=False):
+        self.stopped.append(clean_up)
         if clean_up and self.folder.exists():
             self.folder.rename(self.folder.with_name("gone"))
 
@@ -236,15 +285,36 @@ class Environment(ExecEnv):
 def test_the_calibration_of_a_run_is_read_and_kept_before_flare_deletes_it(federation, tmp_path):
     assert federation.run(ConformalController(PLAN)) == []
     environment = Environment(tmp_path / "server")
-    kept = tmp_path / "results"
-    assert read_calibration(Run(environment, "job"), keep=kept) == EXPECTED
+    assert read_calibration(Run(environment, "job"), keep=tmp_path / "results") == EXPECTED
     assert not environment.folder.exists()
+    (kept,) = (tmp_path / "results").iterdir()
     assert fc.Calibration.read(kept / "calibration.json") == EXPECTED
     reports, refused = rounds.Folder(kept / "reports", PLAN).read()
     assert (len(reports), refused) == (3, [])
     assert {path.name for path in kept.iterdir()} == {"calibration.json", "reports"}
-    with pytest.raises(ValueError, match="keep must be a new folder"):
-        read_calibration(kept, keep=kept)
+
+
+def test_every_run_is_kept_in_a_new_folder_that_the_log_names(federation, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    assert federation.run(ConformalController(PLAN)) == []
+    (tmp_path / "link").symlink_to(tmp_path / "nothing there")
+    for keep in ("results", "results", "link"):
+        read_calibration(tmp_path / "server", keep=tmp_path / keep)
+    kept = [*(tmp_path / "results").iterdir(), *(tmp_path / "nothing there").iterdir()]
+    assert len(kept) == 3
+    for folder in kept:
+        assert fc.Calibration.read(folder / "calibration.json") == EXPECTED
+        assert f"calibration and reports are kept in {folder}\n" in caplog.text
+
+
+def test_a_folder_that_cannot_be_made_costs_no_result(federation, tmp_path):
+    assert federation.run(ConformalController(PLAN)) == []
+    environment = Environment(tmp_path / "server")
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=rf"keep must be a folder, got .*; the results are in {tmp_path}"):
+        read_calibration(Run(environment, "job"), keep=tmp_path / "file")
+    assert environment.stopped == [False, False]
+    assert read_calibration(environment.folder) == EXPECTED
 
 
 def test_a_result_that_flare_has_deleted_is_told(federation, tmp_path):
@@ -255,11 +325,65 @@ def test_a_result_that_flare_has_deleted_is_told(federation, tmp_path):
         read_calibration(run)
 
 
-def test_a_job_without_a_calibration_keeps_what_there_is_to_look_at(federation, tmp_path):
+def test_a_job_without_a_calibration_says_why_and_keeps_what_there_is_to_look_at(federation, tmp_path):
     environment = Environment(tmp_path / "server")
-    with pytest.raises(ValueError, match=r"one calibration\.json in it, .* has 0"):
+    environment.status = "FINISHED:EXECUTION_EXCEPTION"
+    words = "the job ended with the status FINISHED:EXECUTION_EXCEPTION: "
+    with pytest.raises(ValueError, match=rf"^{words}no calibration\.json, and no reason why \(its"):
         read_calibration(Run(environment, "job"))
+    (panic,) = federation.run(ConformalController(PLAN, min_sites=4))
+    assert panic.startswith("no calibration: at least 4 sites must be there, got 3 of 3")
+    with pytest.raises(ValueError, match=f"^{words}{panic}"):
+        read_calibration(Run(environment, "job"))
+    assert environment.stopped == [False] * 4
     assert environment.folder.exists()
+
+
+def test_an_early_result_that_cannot_be_fetched_stops_the_federation(tmp_path, monkeypatch):
+    class Poc(Environment, PocEnv):
+        pass
+
+    def fail(run, folder):
+        raise ConnectionError("no session")
+
+    monkeypatch.setattr("fedconformal.nvflare._recipe._fetch_early", fail)
+    environment = Poc(tmp_path)
+    with pytest.raises(ConnectionError, match="no session"):
+        read_calibration(Run(environment, "job"))
+    assert environment.stopped == [False]
+
+
+# -- errors at the server ----------------------------------------------------------------------------------
+
+
+def test_a_report_that_cannot_be_kept_ends_the_job_and_the_round_can_be_resumed(
+    federation, tmp_path, monkeypatch
+):
+    keep = rounds.Folder.keep
+
+    def fill(self, node, name, report):
+        if name == "B":
+            raise OSError(28, "No space left on device")
+        keep(self, node, name, report)
+
+    options = {"reports": str(tmp_path / "kept")}
+    with monkeypatch.context() as full:
+        full.setattr(rounds.Folder, "keep", fill)
+        (panic,) = federation.run(ConformalController(PLAN, **options))
+    assert panic == "no calibration: [Errno 28] No space left on device"
+    assert not list((tmp_path / "server").rglob("calibration.json"))
+    assert not (tmp_path / "kept" / "complete").exists()
+    assert federation.run(ConformalController(PLAN, **options)) == []
+    assert [name for name, _ in federation.sent] == ["C", "B", "B", "A"]
+    assert read_calibration(tmp_path / "server") == EXPECTED
+
+
+def test_an_answer_after_the_round_changes_nothing(federation, tmp_path, caplog):
+    assert federation.run(ConformalController(PLAN)) == []
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    federation.late()
+    assert "A answered when the round was over: left out" in caplog.text
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
 
 
 # -- what FLARE deletes ------------------------------------------------------------------------------------

@@ -171,13 +171,14 @@ def test_a_log_that_cannot_be_written_loses_the_detail_and_nothing_else(flare, t
     assert SECRET not in caplog.text
 
 
-def test_a_broken_context_is_a_code_too(flare):
+def test_a_broken_context_is_a_code_too(flare, capfd):
     executor = Scores(DATA["A"])
     federation = flare()
     fl_ctx = federation.context("A")
     del fl_ctx.get_engine().workspace
     result = executor.execute(TASK, Shareable(), fl_ctx, Signal())
     assert (result.get_return_code(), result["failure"]) == (ReturnCode.EXECUTION_EXCEPTION, Failure.SITE)
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_site_speaks_under_the_name_that_it_was_provisioned_under(flare):
@@ -237,7 +238,7 @@ def test_nobody_answers(flare):
     (panic,) = federation.run(ConformalController(PLAN, timeout=0.5))
     assert panic.startswith("no calibration: ")
     assert not list(federation.home.rglob("calibration.json"))
-    with pytest.raises(ValueError, match=r"one calibration\.json in it, .* has 0"):
+    with pytest.raises(ValueError, match="the job has ended: no calibration: 0 sites answered"):
         read_calibration(federation.home)
 
 
@@ -303,6 +304,8 @@ def test_a_site_allows_one_class_by_the_name_in_the_guide(path, flare):
         ({"plan": PLAN, "on_refused": "ignore"}, ValueError, "on_refused must be"),
         ({"plan": 5}, TypeError, "plan must be a Plan"),
         ({"plan": "../elsewhere"}, TypeError, "plan must be a Plan"),
+        ({"plan": ".."}, TypeError, "plan must be a Plan"),
+        ({"plan": ""}, TypeError, "plan must be a Plan"),
         ({"plan": PLAN, "reports": "kept"}, ValueError, "reports must be an absolute path at the server"),
     ],
 )

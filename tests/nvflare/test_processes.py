@@ -90,9 +90,9 @@ def wait_for(process, home):
 def run_example(home, *options, sites, rounds):
     """Run the guide's command, compare the calibration with files, and return what was printed."""
     (command,) = re.findall(r"^python examples/nvflare/job\.py$", GUIDE.read_text(), re.MULTILINE)
-    kept = home / "results"
-    options = ["--keep", kept, "--sites", sites, "--rounds", rounds, *options]
+    options = ["--keep", home / "results", "--sites", sites, "--rounds", rounds, *options]
     printed = wait_for(run_python(home, *command.split()[1:], *options), home)
+    (kept,) = (home / "results").iterdir()
     plan = fc.Plan.read(kept / "reports" / "plan.json")
     scores = scores_under(Folder.read_model(kept / "reports"), sites=sites)
     expected = fc.calibrate(
@@ -238,7 +238,8 @@ def test_a_provisioned_federation_with_sites_that_fail_hang_die_and_lie(home):
         run = Run(ProdEnv(kit, login_timeout=60.0, username=ADMIN), results.name)
         calibration = read_calibration(run, keep=home / "kept")
         assert run.get_status() == "RUNNING"
-        assert fc.Calibration.read(home / "kept" / "calibration.json") == calibration
+        (kept,) = (home / "kept").iterdir()
+        assert fc.Calibration.read(kept / "calibration.json") == calibration
         reports = [fc.report(plan, scores_of(site), site=site) for site in ("north", "south")]
         refusal = calibration.refused[0]
         expected = fc.calibrate(plan, reports, on_refused="skip", unreadable=[refusal])

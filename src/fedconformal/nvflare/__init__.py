@@ -29,6 +29,7 @@ __all__ = [
     "answer",
     "calibrate",
     "check",
+    "read_calibration",
 ]
 
 # A site loads neither the server's half nor any mathematics until it answers.

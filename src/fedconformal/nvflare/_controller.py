@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import tempfile
+import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -29,7 +30,7 @@ from nvflare.fuel.utils import fobs
 
 from fedconformal import rounds
 from fedconformal._files import write_text
-from fedconformal.documents import Calibration, CalibrationView, Plan
+from fedconformal.documents import Calibration, CalibrationView, Plan, SigningKey
 from fedconformal.nvflare._executor import leave_out_of_jobs
 from fedconformal.nvflare._site import FAILURE, MODEL, Home, read_field, refuse_wiped
 from fedconformal.protocol import model_digest
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("fedconformal.nvflare")
 
 CALIBRATION, REPORTS, CHECKED = "calibration.json", "reports", "check.txt"
+FAILED = "no-calibration.txt"
+"""Name of the file with the reason why a job has no calibration."""
 SITES = "conformal_sites"
 """Metric with the number of sites that answered."""
 
@@ -155,11 +158,12 @@ def check(
     abort_signal: Signal | None = None,
     sites: Collection[str] | None = None,
     period: str | None = None,
+    key: SigningKey | None = None,
 ) -> Assessment:
     """Ask every site of the job for the number of its new cases that a calibration covers.
 
-    Sites whose executor has ``check_scores`` verify the calibration and send one count for each level, with
-    noise if they choose so; the others send a code. The log names the sites that did not answer.
+    It is verified here. Sites whose executor has ``check_scores`` get its thresholds and send one count for
+    each level, with noise if they choose so; the others send a code. The log names those that did not answer.
 
     Parameters
     ----------
@@ -172,6 +176,9 @@ def check(
     period : str, optional
         When the cases arose that sites check, as in ``"2027-03"``: ``monitoring.watch`` puts the ``answers``
         of many such rounds together.
+    key : SigningKey, optional
+        The coordinator's, for sites whose policy wants its signature. Without it a signed calibration is sent
+        as a whole, and sites verify it too.
 
     Returns
     -------
@@ -197,7 +204,7 @@ def check(
     """
     rounds.check_options(timeout)
     chosen = _select_sites(fl_ctx, sites)
-    collection = rounds.CheckCollection(calibration, chosen, period=period, **_FLARE)
+    collection = rounds.CheckCollection(calibration, chosen, key=key, period=period, **_FLARE)
     _ask(controller, collection, model, fl_ctx, timeout, abort_signal)
     return collection.assess(timeout=timeout)
 
@@ -259,7 +266,8 @@ class ConformalController(Controller):
         check: bool = False,
     ) -> None:
         super().__init__()
-        if not isinstance(plan, Plan) and (not isinstance(plan, str) or Path(plan).name != plan):
+        is_name = isinstance(plan, str) and plan not in ("", "..") and Path(plan).name == plan
+        if not isinstance(plan, Plan) and not is_name:
             raise TypeError(f"plan must be a Plan, or the name of its folder in a job, got {plan!r}")
         rounds.check_options(timeout, on_refused=on_refused)
         if reports and not Path(reports).is_absolute():
@@ -325,9 +333,13 @@ class ConformalController(Controller):
             if self.reports:
                 refuse_wiped("reports", reports, home.root, home.job)
             plan, options["model"] = self._read_job(fl_ctx, reports)
+            _check_model(plan, options["model"])
             calibration = calibrate(self, plan, fl_ctx, on_refused=self.on_refused, **options, **kept)
-        except (ValueError, RoundAbortedError) as error:
-            self.system_panic(f"no calibration: {error}", fl_ctx)
+        except (ValueError, OSError, RoundAbortedError) as error:
+            reason = f"no calibration: {error}"
+            with suppress(OSError):
+                write_text(results / FAILED, f"{reason}\n", force=True)
+            self.system_panic(reason, fl_ctx)
             return
         write_text(results / CALIBRATION, calibration.to_json() + "\n", force=True)
         log.info("the calibration is in %s", results / CALIBRATION)
@@ -363,6 +375,9 @@ class ConformalController(Controller):
         **kwargs
             Left out: there are none for a controller.
         """
+        others = [workflow.controller for workflow in job._get_app(ctx).app_config.workflows]
+        if any(isinstance(other, ConformalController) for other in others):
+            raise ValueError("the job has a calibration round already: add one round to each job")
         leave_out_of_jobs(job)
         if self._document is not None:  # no code: a site that lets none in takes the job
             self._folder = tempfile.TemporaryDirectory()
@@ -396,7 +411,9 @@ class ConformalController(Controller):
                 if view.law is not None:
                     figures[f"conformal_mean_coverage{name}"] = float(view.law.mean())
         before = self._aggregated or FLModel(metrics={})
-        metrics = {**(before.metrics or {}), **figures}
+        # FLARE's summary leaves out numbers that are not finite, and texts.
+        infinite = {f"{name}_is_infinite": True for name, value in figures.items() if math.isinf(value)}
+        metrics = {**(before.metrics or {}), **figures, **infinite}
         after = FLModel(metrics=metrics, current_round=before.current_round, meta=before.meta)
         self.fire_event_with_data(
             AppEventType.AFTER_AGGREGATION, fl_ctx, AppConstants.AGGREGATION_RESULT, after
@@ -432,6 +449,17 @@ class ConformalController(Controller):
         return learnable[ModelLearnableKey.WEIGHTS]
 
 
+def _check_model(plan: Plan, model: Model | None) -> None:
+    """Refuse a job without the model that its plan names: sites could not compare it with theirs."""
+    named = plan.terms.model
+    if not model and named is None:
+        log.warning("no model travels with the plan: the sites must have it")
+    elif not model:
+        raise ValueError(f"the plan names the model {named}, and none travels with it: give model=parameters")
+    elif named is not None and model_digest(model) != named:
+        raise ValueError(f"the plan names the model {named}, and this job has {model_digest(model)}")
+
+
 def make_folder(path: str | Path, plan: Plan, model: Model | None) -> rounds.Folder:
     """Make, or open, the folder of a round that keeps a model of any kind that FLARE sends."""
     if not model:
@@ -464,8 +492,21 @@ def _ask(
     abort_signal: Signal | None,
 ) -> None:
     """Ask the sites that have not answered, and wait; each result goes to the collection as it arrives."""
+    lock, is_over = threading.Lock(), False
+    errors: list[Exception] = []
 
     def receive(client_task: ClientTask, fl_ctx: FLContext) -> None:
+        with lock:  # FLARE calls it from a thread for every site, some when the time is over
+            if is_over:
+                log.warning("%s answered when the round was over: left out", client_task.client.name)
+                return
+            try:
+                collect(client_task)
+            except Exception as error:  # FLARE ends the task, and raises nothing
+                errors.append(error)
+                raise
+
+    def collect(client_task: ClientTask) -> None:
         site, result = client_task.client.name, client_task.result
         failure, code = result.get(FAILURE), result.get_return_code()
         if isinstance(failure, int):
@@ -486,5 +527,9 @@ def _ask(
             min_responses=0,  # all of them
             abort_signal=abort_signal,
         )
+        with lock:
+            is_over = True
+        if errors:
+            raise errors[0]
     if abort_signal is not None and abort_signal.triggered:
         raise RoundAbortedError("the job was aborted before every site had answered")

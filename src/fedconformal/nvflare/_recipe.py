@@ -6,6 +6,7 @@ import math
 import shutil
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,19 @@ from nvflare.recipe import PocEnv, ProdEnv
 from nvflare.recipe.run import Run
 from nvflare.recipe.spec import Recipe
 
+from fedconformal import rounds
 from fedconformal._files import write_text
+from fedconformal._text import one_line
 from fedconformal.documents import Calibration, Plan
-from fedconformal.nvflare._controller import CALIBRATION, CHECKED, REPORTS, SITES, ConformalController
+from fedconformal.nvflare._controller import (
+    CALIBRATION,
+    CHECKED,
+    FAILED,
+    REPORTS,
+    SITES,
+    ConformalController,
+    log,
+)
 from fedconformal.nvflare._executor import ConformalExecutor
 from fedconformal.protocol import sites_needed
 
@@ -71,8 +82,9 @@ class ConformalRecipe(Recipe):
     name : str
         The name of the job.
     min_clients : int, optional
-        Number of sites that must be connected for the job to start; by default as many as the plan needs for
-        finite thresholds. If fewer are left while it runs, FLARE ends the job.
+        Number of sites that must be connected for the job to start; by default ``min_sites``, or as many as
+        the plan expects, or else needs for finite thresholds. If fewer are left while it runs, FLARE ends the
+        job.
     **options : timeout, model, on_refused, reports, sites, min_sites, check
         As for `ConformalController`.
 
@@ -93,7 +105,11 @@ class ConformalRecipe(Recipe):
         min_clients: int | None = None,
         **options: Any,
     ) -> None:
-        job = FedJob(name=name, min_clients=min_clients or sites_needed(plan))
+        expected = len({site for design in plan.designs for site in design.asked_names or ()})
+        expected = expected or max(design.n_asked or 0 for design in plan.designs) or sites_needed(plan)
+        if options.get("sites") is not None:
+            expected = min(expected, len(options["sites"]))
+        job = FedJob(name=name, min_clients=min_clients or options.get("min_sites") or expected)
         job.to_server(MetricsArtifactWriter(), id="metrics_artifact_writer")
         super().__init__(job)
         add_conformal(self, plan, executor, **options)
@@ -112,7 +128,8 @@ def read_calibration(result: Any, *, keep: str | Path | None = None) -> Calibrat
         What ``recipe.execute(env)`` returned; or a folder that a job's results were downloaded to, at the
         server the folder of the job.
     keep : str or Path, optional
-        A new folder for a copy of the calibration, the reports and the check, outside of what FLARE deletes.
+        A folder outside of what FLARE deletes. In it a new one, named by date and plan, gets a copy of the
+        calibration, the reports and the check; the log names it.
 
     Returns
     -------
@@ -122,7 +139,7 @@ def read_calibration(result: Any, *, keep: str | Path | None = None) -> Calibrat
     Raises
     ------
     ValueError
-        If there is none, or FLARE has deleted it.
+        If there is none, with the reason and the status of the job, or FLARE has deleted it.
 
     Examples
     --------
@@ -137,11 +154,10 @@ def read_calibration(result: Any, *, keep: str | Path | None = None) -> Calibrat
     ...     read_calibration(folder) == calibration
     True
     """
-    if keep is not None and Path(keep).exists():
-        raise ValueError(f"keep must be a new folder, got {keep}")
     if not isinstance(result, Run):
         return _read_folder(Path(result), keep)
-    with tempfile.TemporaryDirectory() as early:
+    early = tempfile.mkdtemp()
+    try:
         if isinstance(result.exec_env, PocEnv | ProdEnv) and _fetch_early(result, Path(early)):
             folder: str | None = early
         else:
@@ -151,20 +167,40 @@ def read_calibration(result: Any, *, keep: str | Path | None = None) -> Calibrat
                 f"FLARE has no result of the job {result.job_id}, or has deleted it: call "
                 "read_calibration(run) in place of run.get_result()"
             )
-        calibration = _read_folder(Path(folder), keep)
+        status = None if folder == early else result.get_status()
+        calibration = _read_folder(Path(folder), keep, status=status)
+    except BaseException:  # processes end, and files stay to be looked at
+        with suppress(OSError):  # it is not empty
+            Path(early).rmdir()
+        result.exec_env.stop(clean_up=False)
+        raise
     result.exec_env.stop(clean_up=True)
+    shutil.rmtree(early)
     return calibration
 
 
-def _read_folder(folder: Path, keep: str | Path | None) -> Calibration:
+def _read_folder(folder: Path, keep: str | Path | None, *, status: str | None = None) -> Calibration:
     """Read the calibration below a folder of results, and copy what the round has written if asked to."""
     files = list(folder.rglob(CALIBRATION))
-    if len(files) != 1:
+    if not files:
+        reasons = [one_line(file.read_text(encoding="utf-8"), 2000) for file in folder.rglob(FAILED)]
+        ended = f"the job ended with the status {status}" if status else "the job has ended"
+        why = "; ".join(reasons) or f"no {CALIBRATION}, and no reason why"
+        raise ValueError(f"{ended}: {why} (its results and logs are in {folder})")
+    if len(files) > 1:
         raise ValueError(f"result must be a folder with one {CALIBRATION} in it, {folder} has {len(files)}")
     calibration = Calibration.read(files[0])
     if keep is not None:
-        source, own = files[0].parent, {CALIBRATION, CHECKED, REPORTS}
-        shutil.copytree(source, keep, ignore=lambda at, names: {*names} - own if Path(at) == source else ())
+        if Path(keep).exists() and not Path(keep).is_dir():
+            raise ValueError(f"keep must be a folder, got {keep}; the results are in {folder}")
+        kept = rounds.new_folder(keep, calibration.plan)
+        for name in (CALIBRATION, CHECKED, REPORTS):
+            source = files[0].parent / name
+            if source.is_dir():
+                shutil.copytree(source, kept / name)
+            elif source.exists():
+                shutil.copy(source, kept)
+        log.info("calibration and reports are kept in %s", kept)
     return calibration
 
 

@@ -26,7 +26,8 @@ from fedconformal.protocol._federation import naming_errors
 FILE, LOG = "fedconformal.toml", "fedconformal-log"
 MODEL, FAILURE = "model", "failure"
 """Fields of a message: the model beside a question, and the code that is sent instead of an answer."""
-NOWHERE = logging.Logger("nowhere")  # no handler: what cannot be written to the site's own log is lost
+NOWHERE = logging.Logger("nowhere")  # what cannot be written to the site's own log is lost
+NOWHERE.addHandler(logging.NullHandler())  # without any handler Python writes to stderr
 
 Sent = str | rounds.Failure
 
