@@ -83,8 +83,7 @@ class ConformalRecipe(Recipe):
         The name of the job.
     min_clients : int, optional
         Number of sites that must be connected for the job to start; by default ``min_sites``, or as many as
-        the plan expects, or else needs for finite thresholds. If fewer are left while it runs, FLARE ends the
-        job.
+        the plan needs for finite thresholds. If fewer are left while it runs, FLARE ends the job.
     **options : timeout, model, on_refused, reports, sites, min_sites, check
         As for `ConformalController`.
 
@@ -105,11 +104,8 @@ class ConformalRecipe(Recipe):
         min_clients: int | None = None,
         **options: Any,
     ) -> None:
-        expected = len({site for design in plan.designs for site in design.asked_names or ()})
-        expected = expected or max(design.n_asked or 0 for design in plan.designs) or sites_needed(plan)
-        if options.get("sites") is not None:
-            expected = min(expected, len(options["sites"]))
-        job = FedJob(name=name, min_clients=min_clients or options.get("min_sites") or expected)
+        fewest = min_clients or options.get("min_sites") or sites_needed(plan)
+        job = FedJob(name=name, min_clients=fewest)
         job.to_server(MetricsArtifactWriter(), id="metrics_artifact_writer")
         super().__init__(job)
         add_conformal(self, plan, executor, **options)

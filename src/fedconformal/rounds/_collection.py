@@ -100,7 +100,7 @@ def check_present(
     shown = f"{number:,} of {wanted:,}" if wanted else f"{number:,}"
     if not isinstance(present, int) and number < wanted:
         shown += f" (missing: {quoted([name for name in expected if name not in present])})"
-    log.info("sites that are there: %s", shown)
+    log.log(logging.WARNING if number < wanted else logging.INFO, "sites that are there: %s", shown)
     if protocol.suffices(plan, present) if minimum is None else number >= minimum:
         return
     needed = protocol.sites_needed(plan) if minimum is None else minimum
