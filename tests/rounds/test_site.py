@@ -140,8 +140,8 @@ class TestTruthAndPredictions:
         frame = pandas.DataFrame(PROBABILITIES, columns=CLASSES)[["c", "a", "b"]]
         cases = rounds.read_cases(plan, {"truth": TRUTH, "prediction": frame})
         assert cases.scores.tolist() == fc.scores.LAC().score(TRUTH, PROBABILITIES).tolist()
-        with pytest.raises(ValueError, match="truth must be classes of the plan, 'a', 'b', 'c'"):
-            rounds.read_cases(plan, {"truth": ["a"] * 59 + ["d"], "prediction": PROBABILITIES})
+        others = rounds.read_cases(plan, {"truth": ["d", *TRUTH[1:].tolist()], "prediction": frame})
+        assert (others.left_out, others.scores.tolist()) == (1, cases.scores[1:].tolist())
         with pytest.raises(ValueError, match="one column for each of the 3 classes"):
             rounds.read_cases(plan, {"truth": TRUTH, "prediction": PROBABILITIES[:, :2]})
 
