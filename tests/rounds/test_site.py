@@ -169,13 +169,16 @@ class TestTruthAndPredictions:
             rounds.read_cases(plan, computed)
         assert str(error.value) in caplog.text
 
-    def test_a_plan_without_a_score_takes_a_named_one_but_has_nothing_to_compare(self):
+    def test_a_plan_without_a_score_takes_a_named_one_and_the_report_says_so(self):
         named = {"scores": SCORES, "score": "lac"}
-        assert answer(scores=lambda plan: named) == answer()
+        made = rounds.unpack_report(answer(scores=lambda plan: named))
+        assert made.score == fc.plan(score="lac").score
+        assert made.model_copy(update={"score": None}) == rounds.unpack_report(answer())
         computed = {"truth": TRUTH, "prediction": PROBABILITIES}
         with pytest.raises(ValueError, match="the plan fixes none"):
             rounds.read_cases(PLAN, computed)
-        assert rounds.read_cases(PLAN, {**computed, "score": "lac"}).scores.size == 60
+        cases = rounds.read_cases(PLAN, {**computed, "score": "lac"})
+        assert (cases.scores.size, cases.score) == (60, made.score)
 
     def test_a_private_answer_refuses_no_case(self, tmp_path):
         groups = {"a": {"A": 200}, "b": {"A": 200}}

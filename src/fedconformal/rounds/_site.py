@@ -464,7 +464,8 @@ def read_cases(
             # Scored as cases of some class: errors and draws must not depend on the classes of the plan.
             truth = [plan.classes[int(place)] for place in np.nan_to_num(places)]
         options: dict[str, Any] = {"classes": plan.classes, "private": private, "rng": rng, "edges": edges}
-        values, score = protocol.score_cases(rule, truth, computed["prediction"], **options), plan.score
+        values = protocol.score_cases(rule, truth, computed["prediction"], **options)
+        named = rule
         computed = {**computed, "scores" if edges is None else "losses": values}
     elif keys & {"scores", "losses"} and keys <= {"scores", "losses", "score", "groups"}:
         if plan.score is not None and named is None:
@@ -472,12 +473,12 @@ def read_cases(
                 f"the plan fixes the score {plan.score}, and nothing says that these scores are it: return "
                 '{"truth": ..., "prediction": ...}, and it is computed here, or {"scores": ..., "score": ...}'
             )
-        score = None if plan.score is None else protocol.check_score(plan.score, named)
     else:
         raise TypeError(
             "the site's function must return scores, or a mapping with truth and prediction, or with scores "
             f"or losses and score, and perhaps groups; got {quoted([str(key) for key in keys])}"
         )
+    score = None if named is None else protocol.check_score(plan.score, named)
     scores, losses, labels = (computed.get(name) for name in ("scores", "losses", "groups"))
     if not plan.grouping.has_labels:
         return _leave_out(Cases(scores, None, score, losses), is_known)
