@@ -585,6 +585,7 @@ class CheckRequest:
         """Prepare the answer: nothing is drawn, charged or written yet."""
         from fedconformal import monitoring  # most messages ask for no check: each may be a new process
 
+        model = model or self.plan.terms.model
         prepared = monitoring.prepare_answer(
             self.calibration,
             self._select_cases(cases.scores, cases.labels, who.name),
@@ -594,6 +595,8 @@ class CheckRequest:
             ledger=who.ledger,
             dataset=who.dataset,
             period=self.calibration.period if isinstance(self.calibration, CheckQuestion) else None,
+            among=None if self.calibration.group is None else cases.scores,
+            accept=None if model is None else f"scores under the model {model}",
         )
         return prepared.sentence, prepared.make
 
