@@ -164,7 +164,7 @@ class TestReports:
             assert failed(verify(calibration, [changed(reports[0], parts=(hostile,)), *reports[1:]]))
 
     def test_a_report_of_another_site_or_plan(self):
-        calibration, reports = plain(SIZES, confidence_level=0.8)
+        calibration, reports = plain(SIZES, confidence_level=0.8, score="aps")
         for changes in ({"site": "Z"}, {"plan": f"sha256:{7:064x}"}, {"score": fc.plan(score="lac").score}):
             stranger = changed(reports[0], **changes)
             received = (changed(calibration.reports[0], report=stranger.digest), *calibration.reports[1:])

@@ -88,9 +88,42 @@ class TestRefusals:
         assert made.refused[0].reason == (
             "has the score raps(k_reg=5, penalty=0.01, randomized=False), and the plan aps(randomized=False)"
         )
-        unasked = reports[0].model_copy(update={"score": fixed.score})
-        with pytest.raises(fc.RefusedReportsError, match=r"has the score aps.*, and the plan fixes none"):
-            fc.calibrate(plan, [unasked])
+
+    @pytest.mark.parametrize("turn", [1, -1])
+    def test_where_the_plan_fixes_no_score_that_of_more_than_half_counts(self, plan, reports, turn):
+        """Whatever the order; reports that name none count as before, and the audit agrees."""
+        rules = {name: fc.plan(score=name).score for name in ("lac", "aps", "raps")}
+
+        def calibrate(*names):
+            named = [
+                report.model_copy(update={"score": rules.get(name)})
+                for report, name in zip(reports, names, strict=False)
+            ]
+            made = fc.calibrate(plan, [*named, *reports[len(names) :]][::turn], on_refused="skip")
+            everything = [*named, *reports[len(names) :]]
+            assert all(finding.holds for finding in fc.audit.verify(made, everything))
+            return made
+
+        assert calibrate("lac", "lac", "lac").refused == ()
+        made = calibrate("lac", "aps", "lac")
+        assert [(each.source, each.reason) for each in made.refused] == [
+            (reports[1].site, "has the score aps(randomized=False), and most reports lac()")
+        ]
+        for names in (("lac", "aps"), ("lac", "aps", "raps")):
+            made = calibrate(*names)
+            assert {each.source for each in made.refused} == {report.site for report in reports[: len(names)]}
+            words = "and most reports have none of aps(randomized=False) and lac(), so none counts"
+            assert all(words in each.reason for each in made.refused)
+
+    def test_the_audit_sees_a_report_of_another_score_that_counted(self, plan, reports):
+        named = [report.model_copy(update={"score": fc.plan(score="lac").score}) for report in reports]
+        named[0] = reports[0].model_copy(update={"score": fc.plan(score="aps").score})
+        digests = {report.site: report.digest for report in named}
+        honest = fc.calibrate(plan, reports)
+        counted = [each.model_copy(update={"report": digests[each.site]}) for each in honest.reports]
+        forged = honest.model_copy(update={"reports": tuple(counted)})
+        failed = [finding.detail for finding in fc.audit.verify(forged, named) if not finding.holds]
+        assert f"not {reports[0].site}" in failed
 
     def test_a_million_ranks_get_a_short_answer(self, plan, reports):
         payload = reports[0].payload

@@ -190,5 +190,5 @@ def test_a_report_names_the_score_if_it_is_told():
     assert fc.report(plan, range(20), site="A").score is None
     with pytest.raises(ValueError, match=r"that of the plan, raps\(.*penalty=0.1.*\), got raps\(.*=0.01"):
         fc.report(plan, range(20), site="A", score="raps")
-    with pytest.raises(ValueError, match="the plan fixes none to compare it with"):
-        fc.report(fc.plan(n_sites=3, n_points=20), range(20), site="A", score="raps")
+    named = fc.report(fc.plan(n_sites=3, n_points=20), range(20), site="A", score="raps")
+    assert named.score == fc.plan(score="raps").score

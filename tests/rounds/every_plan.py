@@ -71,7 +71,7 @@ class Round:
                 self.plan,
                 SCORES[site],
                 groups=LABELS[site] if labelled else None,
-                score=self.plan.score,
+                score="lac",
                 site=site,
                 **self.options[site],
             )

@@ -141,6 +141,52 @@ def test_a_calibration_and_its_groups_come_back_as_they_were():
     assert answer(packed, ([1.0], ["adult"])) is Failure.REPORT  # nobody of this group
 
 
+class TestPrivateChecksOfOneDataSet:
+    """Each question is charged to the budget of the data set; none is refused while some is left."""
+
+    @pytest.fixture
+    def book(self, tmp_path):
+        ledger = fc.Ledger.create(tmp_path / "ledger")
+        ledger.set_budget("new", 1.0)
+        return ledger
+
+    def ask(self, packed, cases, book, **options):
+        who = Site("A", None, book, "new", check_epsilon=0.5)
+        return rounds.CHECK.answer(packed, lambda plan: cases, lambda plan: who, log=LOG, **options)
+
+    def test_every_group_is_answered_and_charged_once(self, book):
+        plan = fc.plan(groups={"child": None, "adult": None}, confidence_level=0.5)
+        labels = ["child"] * 12 + ["adult"] * 18
+        whole = fc.calibrate(plan, [fc.report(plan, NEW, groups=labels, site=name) for name in "AB"])
+        packed = {group: rounds.pack_calibration(whole[group]) for group in plan.groups}
+        made = {group: self.ask(packed[group], (NEW, labels), book) for group in packed}
+        sizes = {group: rounds.unpack_check(text).n for group, text in made.items()}
+        assert sizes == {"adult": 18, "child": 12}
+        assert {group: self.ask(packed[group], (NEW, labels), book) for group in packed} == made
+        assert book.spent("new") == 1
+        # Other labels of the same cases are another question, and other cases are other data.
+        book.raise_budget("new", 1.5, reason="test")
+        assert isinstance(self.ask(packed["child"], (NEW, labels[::-1]), book), str)
+        assert book.spent("new") == 1.5
+        assert self.ask(packed["child"], (NEW[1:], labels[1:]), book) is Failure.BUDGET
+
+    @pytest.mark.parametrize("named", [False, True])
+    def test_scores_under_another_model_are_charged_to_the_same_budget(self, book, named):
+        made = []
+        for number in (1, 2, 3):
+            model = f"sha256:{number:064x}"
+            terms = {"model": model} if named else None
+            plan = fc.plan(n_points={"A": 20, "B": 20}, confidence_level=0.6, terms=terms)
+            reports = [fc.report(plan, range(20), site=name) for name in "AB"]
+            packed = rounds.pack_calibration(fc.calibrate(plan, reports))
+            cases = [score + number for score in NEW]
+            made.append(self.ask(packed, cases, book, model=None if named else model))
+        assert [type(text) for text in made[:2]] == [str, str]
+        assert made[2] is Failure.BUDGET
+        assert book.spent("new") == 1
+        assert [entry.kind for entry in book.entries("new")].count("data") == 1
+
+
 def test_groups_that_are_sites_need_no_labels():
     plan = fc.plan(n_points={"A": 20, "B": 30}, group_by="site", confidence_level=0.5)
     reports = [fc.report(plan, range(n), site=name) for name, n in (("A", 20), ("B", 30))]

@@ -140,8 +140,8 @@ class TestTruthAndPredictions:
         frame = pandas.DataFrame(PROBABILITIES, columns=CLASSES)[["c", "a", "b"]]
         cases = rounds.read_cases(plan, {"truth": TRUTH, "prediction": frame})
         assert cases.scores.tolist() == fc.scores.LAC().score(TRUTH, PROBABILITIES).tolist()
-        with pytest.raises(ValueError, match="truth must be classes of the plan, 'a', 'b', 'c'"):
-            rounds.read_cases(plan, {"truth": ["a"] * 59 + ["d"], "prediction": PROBABILITIES})
+        others = rounds.read_cases(plan, {"truth": ["d", *TRUTH[1:].tolist()], "prediction": frame})
+        assert (others.left_out, others.scores.tolist()) == (1, cases.scores[1:].tolist())
         with pytest.raises(ValueError, match="one column for each of the 3 classes"):
             rounds.read_cases(plan, {"truth": TRUTH, "prediction": PROBABILITIES[:, :2]})
 
@@ -169,13 +169,16 @@ class TestTruthAndPredictions:
             rounds.read_cases(plan, computed)
         assert str(error.value) in caplog.text
 
-    def test_a_plan_without_a_score_takes_a_named_one_but_has_nothing_to_compare(self):
+    def test_a_plan_without_a_score_takes_a_named_one_and_the_report_says_so(self):
         named = {"scores": SCORES, "score": "lac"}
-        assert answer(scores=lambda plan: named) == answer()
+        made = rounds.unpack_report(answer(scores=lambda plan: named))
+        assert made.score == fc.plan(score="lac").score
+        assert made.model_copy(update={"score": None}) == rounds.unpack_report(answer())
         computed = {"truth": TRUTH, "prediction": PROBABILITIES}
         with pytest.raises(ValueError, match="the plan fixes none"):
             rounds.read_cases(PLAN, computed)
-        assert rounds.read_cases(PLAN, {**computed, "score": "lac"}).scores.size == 60
+        cases = rounds.read_cases(PLAN, {**computed, "score": "lac"})
+        assert (cases.scores.size, cases.score) == (60, made.score)
 
     def test_a_private_answer_refuses_no_case(self, tmp_path):
         groups = {"a": {"A": 200}, "b": {"A": 200}}

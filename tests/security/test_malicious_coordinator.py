@@ -228,6 +228,45 @@ class TestALabelThatThePlanDoesNotHave:
             sent.append(rounds.unpack_report(made))
         assert sent[0] == sent[1]
 
+    @pytest.mark.parametrize("odd", ["rare", 7, None, float("nan"), ("a",)])
+    @pytest.mark.parametrize("question", [rounds.CALIBRATE, rounds.CHECK])
+    @pytest.mark.parametrize("by_class", [False, True])
+    def test_a_class_that_the_plan_does_not_have_is_left_out_too(self, odd, question, by_class, caplog):
+        """Where truths are scored; a randomized score keeps its draws, so that no plan can choose them."""
+        caplog.set_level("INFO", LOG.name)
+        options = {"groups": {"a": None, "b": None}, "group_by": "class"} if by_class else {}
+        plan = fc.plan(**options, score=fc.scores.APS(randomized=True), confidence_level=0.5)
+        plan = plan.model_copy(update={"classes": ("a", "b")})
+        table = np.random.default_rng(1).dirichlet([1, 1], 41)
+        site = Site("A", policy=fc.SitePolicy(secret="s" * 32))
+
+        def ask(truth, question, packed):
+            cases = {"truth": np.array(truth, dtype=object), "prediction": table[: len(truth)]}
+            return question.answer(packed, lambda plan: cases, lambda plan: site, log=LOG)
+
+        known, asked = ["a", "b"] * 20, rounds.pack_plan(plan)
+        if question is rounds.CHECK:
+            whole = fc.calibrate(plan, [rounds.unpack_report(ask(known, rounds.CALIBRATE, asked))])
+            asked = rounds.pack_calibration(whole["a"] if by_class else whole)
+        mixed = np.empty(41, dtype=object)
+        mixed[:] = [*known, odd]
+        made = [ask(truth, question, asked) for truth in (known, mixed)]
+        assert isinstance(made[0], str)
+        assert "1 case left out: of no class of the plan" in caplog.text
+        if question is rounds.CALIBRATE:
+            assert made[0] == made[1]
+        else:  # whose draws are new each time, without a ledger
+            assert rounds.unpack_check(made[1]).n == (20 if by_class else 40)
+
+    @pytest.mark.parametrize("kept", [0, 1, 4])
+    def test_classes_do_not_single_out_a_few_cases(self, kept):
+        plan = fc.plan(score="lac").model_copy(update={"classes": ("rare", "x")})
+        cases = {"truth": ["rare"] * kept + ["common"] * 40, "prediction": np.full((40 + kept, 2), 0.5)}
+        packed = rounds.pack_plan(plan)
+        assert rounds.CALIBRATE.answer(packed, lambda plan: cases, lambda plan: Site("A"), log=LOG) is (
+            Failure.POLICY
+        )
+
     def test_a_site_that_answers_itself_is_told(self):
         plan = fc.plan(groups={"a": None, "b": None})
         with pytest.raises(ValueError, match="groups of the plan, got 'rare' in 1 of 500 rows"):

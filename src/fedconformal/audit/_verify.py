@@ -32,6 +32,7 @@ from fedconformal.documents import (
     Ranks,
     Report,
     ReportPart,
+    ScoreRule,
     SiteKind,
     check_public_key,
     is_signature,
@@ -480,11 +481,11 @@ def _find_used(
     by_digest, digest = {report.digest: report for report in reports}, calibration.plan.digest
     used = {each.site: by_digest[each.report] for each in calibration.reports if each.report in by_digest}
     absent = [each.site for each in calibration.reports if each.site not in used]
-    scores = (None, calibration.plan.score)
+    usual = _find_score(calibration.plan, used.values())
     other = [
         site
         for site, report in used.items()
-        if (report.site, report.plan) != (site, digest) or report.score not in scores
+        if (report.site, report.plan) != (site, digest) or report.score not in (None, usual)
     ]
     found = count(len(used), "report")
     findings = [
@@ -531,7 +532,20 @@ def _find_fitting(plan: Plan, reports: Sequence[Report]) -> list[Report]:
     for report in reports:
         if _fits(plan, report) and (not keys or is_signed_by(report, keys.get(report.site, ""))):
             by_site[report.site][report.digest, report.signature] = report
-    return [next(iter(found.values())) for found in by_site.values() if len(found) == 1]
+    alone = [next(iter(found.values())) for found in by_site.values() if len(found) == 1]
+    usual = _find_score(plan, alone)
+    return [report for report in alone if report.score in (None, usual)]
+
+
+def _find_score(plan: Plan, reports: Iterable[Report]) -> ScoreRule | None:
+    """Return the score that reports may name: the plan's, or that of most of those that name one."""
+    if plan.score is not None:
+        return plan.score
+    named, usual, lead = [report.score for report in reports if report.score is not None], None, 0
+    for score in named:  # whatever most of them name is in the lead at the end
+        usual = score if lead == 0 else usual
+        lead += 1 if score == usual else -1
+    return usual if 2 * sum(score == usual for score in named) > len(named) else None
 
 
 def _fits(plan: Plan, report: Report) -> bool:
@@ -540,7 +554,7 @@ def _fits(plan: Plan, report: Report) -> bool:
         report.check()
     except ValueError:
         return False
-    if report.plan != plan.digest or report.score not in (None, plan.score):
+    if report.plan != plan.digest or (plan.score and report.score not in (None, plan.score)):
         return False
     if not set(report.by_group) <= set(plan.by_group):
         return False

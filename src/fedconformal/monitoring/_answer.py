@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from pydantic import ValidationError
 
 from fedconformal._text import count, quoted
@@ -121,11 +121,15 @@ def prepare_answer(
     ledger: Ledger | None = None,
     dataset: str | None = None,
     period: str | None = None,
+    among: ArrayLike | None = None,
+    accept: str | None = None,
 ) -> PreparedAnswer:
     """Prepare an answer: nothing is drawn, charged or written yet.
 
-    Takes the arguments of `answer`, and a question in the place of a calibration. The ``sentence`` of what is
-    prepared describes what would leave and what that would cost; its ``make`` makes the Check.
+    Takes the arguments of `answer`, and a question in the place of a calibration. For cases of one group,
+    ``among`` are the scores of the whole data set, by which the ledger knows it; ``accept`` is as for
+    `report`. The ``sentence`` of what is prepared describes what would leave and what that would cost; its
+    ``make`` makes the Check.
     """
     if (ledger is None) != (dataset is None) or (epsilon is not None and ledger is None):
         raise ValueError(
@@ -155,7 +159,8 @@ def prepare_answer(
         epsilon_per_count(calibration, blank)
     if ledger is not None and dataset is not None and ledger.has_answered(dataset, calibration.plan_digest):
         raise ValueError(f"dataset {dataset!r} was used for this calibration: a check needs new cases")
-    return PreparedAnswer(calibration, blank, kept, left_out, policy, ledger, dataset)
+    data = kept.scores if among is None else _fill_missing(among)
+    return PreparedAnswer(calibration, blank, kept, left_out, policy, ledger, dataset, data, accept)
 
 
 def refuse_unverified(calibration: Calibration) -> None:
@@ -200,6 +205,8 @@ class PreparedAnswer:
     _policy: SitePolicy
     _ledger: Ledger | None
     _dataset: str | None
+    _data: NDArray[np.floating[Any]]
+    _accept: str | None
 
     @property
     def sentence(self) -> str:
@@ -213,7 +220,9 @@ class PreparedAnswer:
         if self._ledger is None or self._dataset is None or self._blank.epsilon is None:
             text += ": how many of them are covered, exactly."
         else:
-            quote = self._ledger.quote(self._dataset, epsilon=self._blank.epsilon, **self._question)
+            quote = self._ledger.quote(
+                self._dataset, epsilon=self._blank.epsilon, accept=self._accept, **self._question
+            )
             asked, left = exact_text(self._blank.epsilon), exact_text(quote.remaining)
             cost = f"costs epsilon {asked} of the {left} that are left"
             if quote.cost == 0:
@@ -255,10 +264,12 @@ class PreparedAnswer:
         if cases.by:
             order = np.argsort(cases.scores, kind="stable")
             asked += [cases.by, cases.values, cases.which[order].tolist()]
+        if self._data.size > cases.scores.size:
+            asked.append(fingerprint(cases.scores))  # which cases of the data set are meant
         return {
             "plan_digest": f"sha256:{sha256(json.dumps(asked).encode()).hexdigest()}",
             "site": self._blank.site,
-            "data_fingerprint": fingerprint(cases.scores),
+            "data_fingerprint": fingerprint(self._data),
         }
 
     def _draw_counts(self) -> Ints:
@@ -277,6 +288,7 @@ class PreparedAnswer:
             self._dataset,
             epsilon=self._blank.epsilon,
             sample=lambda: json.dumps([draw() for draw in draws]),
+            accept=self._accept,
             **self._question,
         )
         return np.array(json.loads(text)).reshape(counts.shape)

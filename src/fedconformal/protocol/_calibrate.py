@@ -74,8 +74,8 @@ def calibrate(
     """Combine reports into a threshold with its guarantee, for all cases or for each group.
 
     Every report is checked against the plan: its digest, the site and its signature, no second report of a
-    site, the payload as planned. The votes are then solved again for the sites that answered. The order of
-    the reports does not matter.
+    site, the payload as planned, one score. The votes are then solved again for the sites that answered. The
+    order of the reports does not matter.
 
     Parameters
     ----------
@@ -225,7 +225,8 @@ class Intake:
 def validate_reports(plan: Plan, reports: Iterable[Report], *, unreadable: Iterable[Refusal] = ()) -> Intake:
     """Check every report against the plan; ``unreadable`` are refusals from before.
 
-    Of several reports from one site, equal ones count once, and contradictory ones do not count.
+    Of several reports from one site, equal ones count once, and contradictory ones do not count; nor do
+    those with another score than more than half of the reports that name one.
     """
     keys = {key.site: key.public_key for key in plan.keys or ()}
     refused = list(unreadable)
@@ -244,6 +245,9 @@ def validate_reports(plan: Plan, reports: Iterable[Report], *, unreadable: Itera
         else:
             reason = f"{len(others) + 1} different reports from this site: none of them counts"
             refused.append(Refusal(source=site, reason=reason))
+    odd = _find_odd_scores(accepted)
+    refused += [Refusal(source=site, reason=reason) for site, reason in odd.items()]
+    accepted = [report for report in accepted if report.site not in odd]
     answers: dict[str | None, Answers] = {}
     refused_in: dict[str | None, tuple[Refusal, ...]] = {}
     for design in plan.designs:
@@ -255,12 +259,27 @@ def validate_reports(plan: Plan, reports: Iterable[Report], *, unreadable: Itera
     return Intake(tuple(accepted), tuple(refused), answers, refused_in)
 
 
+def _find_odd_scores(reports: Sequence[Report]) -> dict[str, str]:
+    """Return the sites that name another score than most do, where any differ, each with the reason."""
+    named = {report.site: report.score for report in reports if report.score is not None}
+    kinds = {site: (score.name, frozenset(score.parameters.items())) for site, score in named.items()}
+    texts = {kinds[site]: str(score) for site, score in named.items()}
+    usual = next((kind for kind, times in Counter(kinds.values()).items() if 2 * times > len(kinds)), None)
+    if usual is None:
+        several = f"most reports have none of {' and '.join(sorted(texts.values())[:2])}, so none counts"
+    else:
+        several = f"most reports {texts[usual]}"
+    return {
+        site: f"has the score {texts[kind]}, and {several}" for site, kind in kinds.items() if kind != usual
+    }
+
+
 def _problem(plan: Plan, keys: Mapping[str, str], report: Report) -> str | None:
     """Return the reason why a report does not count as a whole, if it does not."""
     if report.plan != plan.digest:
         return f"answers another plan ({report.plan[:19]}..., not {plan.digest[:19]}...)"
-    if report.score not in (None, plan.score):
-        return f"has the score {report.score}, and the plan {plan.score or 'fixes none'}"
+    if plan.score is not None and report.score not in (None, plan.score):
+        return f"has the score {report.score}, and the plan {plan.score}"
     try:
         report.check()
     except ValueError as error:

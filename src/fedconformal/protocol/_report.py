@@ -78,7 +78,8 @@ def report(
         For a plan with groups, the label of each score, as text or whole numbers, all of them known to the
         plan: its group, or its true class (``group_by="class"``). Not needed where groups are sites.
     score : Score or str, optional
-        The score that was computed, or its name: it must be that of the plan, and the report says so.
+        The score that was computed, or its name, which the report then says: it must be that of the plan, or
+        where the plan fixes none that of the other reports.
     key : SigningKey, optional
         Signs the report, where the plan asks for it.
     policy : SitePolicy, optional
@@ -313,17 +314,15 @@ def _check_model(plan: Plan, model: Model) -> None:
 
 
 def check_score(fixed: ScoreRule | None, score: Score | ScoreRule | str) -> ScoreRule:
-    """Return the score that a plan fixes if it is the given one; refuse another one."""
+    """Return the given score as a rule; refuse another one than a plan fixes, if it fixes one."""
     given = from_name(score) if isinstance(score, str) else score
     if isinstance(given, Score):
         given = ScoreRule(name=given.name, parameters=given.parameters())
     if not isinstance(given, ScoreRule):
         raise TypeError(f"score must be a score or its name, got {score!r}")
-    if fixed is None:
-        raise ValueError("score was given, but the plan fixes none to compare it with")
-    if given != fixed:
+    if fixed is not None and given != fixed:
         raise ValueError(f"score must be that of the plan, {fixed}, got {given}")
-    return fixed
+    return given
 
 
 def _by_group(

@@ -6,7 +6,7 @@ import json
 import logging
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict
 
 from fedconformal import protocol
 from fedconformal._files import warn_if_shared
-from fedconformal._text import quoted
-from fedconformal._util import plain_array, read_regular
+from fedconformal._text import count, quoted
+from fedconformal._util import Bools, plain_array, read_regular
 from fedconformal.documents import (
     Calibration,
     CalibrationView,
@@ -32,7 +32,7 @@ from fedconformal.documents import (
 )
 from fedconformal.privacy import Ledger, LedgerError
 from fedconformal.protocol import SitePolicy
-from fedconformal.scores import from_name
+from fedconformal.scores import LabelScore, from_name
 
 T = TypeVar("T")
 
@@ -364,8 +364,11 @@ class Question:
             request.admit(who, model)
             stage = Failure.SCORES
             cases = request.read_cases(who, scores(request.plan))
+            cases.refuse_few(who.policy.min_group)
             stage = Failure.REPORT
             sentence, make = request.prepare(who, model, cases)
+            if cases.left_out:
+                sentence += f" {count(cases.left_out, 'case')} left out: of no class of the plan."
             show("%s", sentence)
             text = make().to_json(indent=None)
             show("this is everything that leaves the site: %s", text)
@@ -384,12 +387,24 @@ Prepared = tuple[str, Callable[[], Report | Check]]
 
 @dataclass(frozen=True)
 class Cases:
-    """Scores or losses of a site's cases, labels where the plan has groups by label, the score if known."""
+    """Scores or losses of a site's cases, labels where the plan has groups by label, the score if known, and
+    how many cases were left out as the plan does not have their class.
+    """
 
     scores: Any
     labels: Any = None
     score: ScoreRule | None = None
     losses: Any = None
+    left_out: int = 0
+
+    def refuse_few(self, fewest: int) -> None:
+        """Refuse an answer about a few cases, or none, that a plan has singled out by its classes."""
+        kept = len(self.losses if self.scores is None else self.scores) if self.left_out else fewest
+        if kept < fewest:
+            raise protocol.PolicyError(
+                f"{count(kept, 'case')} of the classes of the plan, and the site's policy has min_group = "
+                f"{fewest}"
+            )
 
 
 def read_cases(
@@ -412,7 +427,7 @@ def read_cases(
         the true class, of each case. For a plan that fixes no score also an array of scores, or a pair of
         scores and groups. A plan of sums of losses takes ``losses`` instead of ``scores``, one of answers
         both; see `fedconformal.report`. Groups are needed, and used, only for a plan with groups by label;
-        true classes are taken from ``truth``.
+        true classes are taken from ``truth``. Cases of a class that the plan does not have are left out.
     private : bool
         True if no case may be refused, as the answer is private.
     rng : numpy Generator, optional
@@ -440,10 +455,17 @@ def read_cases(
         paired = isinstance(computed, tuple) and len(computed) == 2 and plain_array(computed[0]).ndim > 0
         computed = dict(zip(("scores", "groups"), computed if paired else (computed,), strict=False))
     keys, named, truth = computed.keys(), computed.get("score"), computed.get("truth")
+    is_known = None
     if {"truth", "prediction"} <= keys <= {"truth", "prediction", "score", "groups"}:
         rule = protocol.score_of(plan.score, from_name(named) if isinstance(named, str) else named)
+        if isinstance(rule, LabelScore) and plan.classes is not None and not private:
+            places = protocol.class_numbers(truth, plan.classes)
+            is_known = ~np.isnan(places)
+            # Scored as cases of some class: errors and draws must not depend on the classes of the plan.
+            truth = [plan.classes[int(place)] for place in np.nan_to_num(places)]
         options: dict[str, Any] = {"classes": plan.classes, "private": private, "rng": rng, "edges": edges}
-        values, score = protocol.score_cases(rule, truth, computed["prediction"], **options), plan.score
+        values = protocol.score_cases(rule, truth, computed["prediction"], **options)
+        named = rule
         computed = {**computed, "scores" if edges is None else "losses": values}
     elif keys & {"scores", "losses"} and keys <= {"scores", "losses", "score", "groups"}:
         if plan.score is not None and named is None:
@@ -451,15 +473,15 @@ def read_cases(
                 f"the plan fixes the score {plan.score}, and nothing says that these scores are it: return "
                 '{"truth": ..., "prediction": ...}, and it is computed here, or {"scores": ..., "score": ...}'
             )
-        score = None if plan.score is None else protocol.check_score(plan.score, named)
     else:
         raise TypeError(
             "the site's function must return scores, or a mapping with truth and prediction, or with scores "
             f"or losses and score, and perhaps groups; got {quoted([str(key) for key in keys])}"
         )
+    score = None if named is None else protocol.check_score(plan.score, named)
     scores, losses, labels = (computed.get(name) for name in ("scores", "losses", "groups"))
     if not plan.grouping.has_labels:
-        return Cases(scores, None, score, losses)
+        return _leave_out(Cases(scores, None, score, losses), is_known)
     if labels is None and plan.grouping.by_class and truth is not None:
         names = (*(plan.classes or ()), "")  # the last for a case of no class, which is left out
         labels = [
@@ -469,7 +491,19 @@ def read_cases(
         raise TypeError(
             "for a plan with groups the scores must come as a pair (scores, labels), or with groups"
         )
-    return Cases(scores, labels, score, losses)
+    return _leave_out(Cases(scores, labels, score, losses), is_known)
+
+
+def _leave_out(cases: Cases, is_known: Bools | None) -> Cases:
+    """Return the cases of classes that the plan has: an error would tell that there are others."""
+    if is_known is None or is_known.all():
+        return cases
+    kept: dict[str, Any] = {
+        name: plain_array(values, dtype=None if hasattr(values, "dtype") else object)[is_known]
+        for name in ("scores", "labels", "losses")
+        if (values := getattr(cases, name)) is not None
+    }
+    return replace(cases, **kept, left_out=int((~is_known).sum()))
 
 
 class ReportRequest:
@@ -551,6 +585,7 @@ class CheckRequest:
         """Prepare the answer: nothing is drawn, charged or written yet."""
         from fedconformal import monitoring  # most messages ask for no check: each may be a new process
 
+        model = model or self.plan.terms.model
         prepared = monitoring.prepare_answer(
             self.calibration,
             self._select_cases(cases.scores, cases.labels, who.name),
@@ -560,6 +595,8 @@ class CheckRequest:
             ledger=who.ledger,
             dataset=who.dataset,
             period=self.calibration.period if isinstance(self.calibration, CheckQuestion) else None,
+            among=None if self.calibration.group is None else cases.scores,
+            accept=None if model is None else f"scores under the model {model}",
         )
         return prepared.sentence, prepared.make
 
