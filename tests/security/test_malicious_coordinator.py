@@ -476,8 +476,16 @@ class TestSameQuestionSameAnswer:
         app = ClientApp()
         fc.flower.add_conformal(app, lambda context: SCORES)
         grid = LocalGrid([(app, {"site": "A", "ledger": str(book.path), "dataset": "D"})])
-        with pytest.raises(ValueError, match="0 sites answered"):
+        with pytest.raises(ValueError, match="arrays must be the model that the plan names"):
             fc.flower.calibrate(grid, plan, ArrayRecord([np.arange(3.0)]), timeout=60, wait=0)
+        sent = rounds.CALIBRATE.answer(  # from a server that asks all the same
+            rounds.pack_plan(plan),
+            lambda plan: SCORES,
+            lambda plan: Site("A", None, book, "D"),
+            model=f"sha256:{1:064}",
+            log=LOG,
+        )
+        assert sent is Failure.REPORT
         assert book.spent("D") == 0
 
     def test_refused_questions_leave_nothing_behind(self, book, options):
