@@ -160,7 +160,7 @@ def read_cases(
         texts = {name: [str(label) for label in arrays[name].tolist()] for name in names}
         score = image_score(plan.score, path)
         truth, predicted, drawn = arrays[target], arrays[prediction[0]], score.draws(draw(score))
-        make = score.scores_or_nan if private else partial(measure_cases, score, edges=edges)
+        make = score.scores_or_nan if private else partial(measure_cases, score, edges=edges, plan=plan)
         values = make(truth, predicted, **drawn)
         return None if group is None else texts[group], values, {name: texts[name] for name in by}
     if target is None and group is None and not by and curve is None:
@@ -198,7 +198,7 @@ def read_cases(
     predicted = prediction_of(score, table, columns)
     with by_line(table, columns):
         truth = score.truth_from(truth, argument=f"column {target!r}")
-        return labels, measure_cases(score, truth, predicted, edges, **drawn), columns_by_name
+        return labels, measure_cases(score, truth, predicted, edges, plan, **drawn), columns_by_name
 
 
 def _loss_columns(curve: Curve, table: Table, group: str | None, column: str | None) -> list[str]:

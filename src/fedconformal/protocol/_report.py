@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._text import count, quoted
+from fedconformal._text import count, nearest_percent, percent, plain_spaces, quoted, warn
 from fedconformal._util import Scores, all_rows, flat_scores, float_array, plain_array, private_numbers
 from fedconformal.documents import (
     Curve,
@@ -33,7 +33,7 @@ from fedconformal.messages import check_plan, of
 from fedconformal.privacy import Ledger, exact_text, fingerprint, keyed_generator
 from fedconformal.protocol._plan import Model, model_digest
 from fedconformal.protocol._policy import PolicyError, SitePolicy
-from fedconformal.scores import Score, from_name
+from fedconformal.scores import SCORES, LossScore, Score, from_name
 
 _USUAL_POLICY = SitePolicy()
 
@@ -282,8 +282,14 @@ def _read_values(plan: Plan, scores: Any, losses: Any) -> Any:
     if (losses is not None, scores is None) != (has_parts or has_starts, has_parts):
         wanted = "scores, and losses" if has_starts else "scores, and no losses"
         raise ValueError(f"this plan takes {'losses, and no scores' if has_parts else wanted}")
+    if curve is None and is_private(plan):
+        return private_numbers(scores)
     if curve is None:
-        return (private_numbers if is_private(plan) else flat_scores)(scores)
+        values = flat_scores(scores)
+        name = "" if plan.score is None else plan.score.name
+        if name in SCORES and issubclass(SCORES[name], LossScore):
+            warn_of_empty(plan, np.mean(values == 0))
+        return values
     values = float_array("losses", losses, ndim=2 if has_parts else 1)
     all_rows("losses", values, (values >= 0) & (values <= 1), "must lie between 0 and 1")
     if has_starts:
@@ -301,6 +307,18 @@ def _read_values(plan: Plan, scores: Any, losses: Any) -> Any:
     rows = np.empty(len(values), dtype=[("losses", np.float64, values.shape[1:])])
     rows["losses"] = values
     return rows
+
+
+def warn_of_empty(plan: Plan, share: float) -> None:
+    """Warn if so many cases lose nothing at any threshold that the others may lose more than is allowed."""
+    risk = float(1 - max(level.confidence_level for design in plan.designs for level in design.levels))
+    if share >= risk:
+        text = (
+            f"{nearest_percent(float(share))} of the cases have nothing to find, or it is found at every "
+            f"threshold: with an allowed risk of {percent(risk)} the others may be missed more often. "
+            "If these have no true label or pixel, leave them out to control the risk of the others"
+        )
+        warn(plain_spaces(text))
 
 
 def _check_model(plan: Plan, model: Model) -> None:

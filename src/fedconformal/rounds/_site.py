@@ -438,7 +438,8 @@ def read_cases(
     keys, named, truth = computed.keys(), computed.get("score"), computed.get("truth")
     if {"truth", "prediction"} <= keys <= {"truth", "prediction", "score", "groups"}:
         rule = protocol.score_of(plan.score, from_name(named) if isinstance(named, str) else named)
-        options: dict[str, Any] = {"classes": plan.classes, "private": private, "rng": rng, "edges": edges}
+        options: dict[str, Any] = {"classes": plan.classes, "private": private, "rng": rng}
+        options |= {"edges": edges, "plan": plan}
         values, score = protocol.score_cases(rule, truth, computed["prediction"], **options), plan.score
         computed = {**computed, "scores" if edges is None else "losses": values}
     elif keys & {"scores", "losses"} and keys <= {"scores", "losses", "score", "groups"}:

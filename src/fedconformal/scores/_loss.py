@@ -70,6 +70,8 @@ def from_losses(
         raise ValueError(f"settings must rise, got {grid.tolist()}")
     if not 0 < bound < np.inf:
         raise ValueError(f"bound must be a finite number above 0, got {bound!r}")
+    if isinstance(rng, int):
+        raise TypeError(f"rng must be a numpy Generator or one number in [0, 1) for each case, got {rng}")
     limits = bound * draw_uniform(rng, n)
     places, step = np.empty(n, dtype=np.intp), max(1, BLOCK // n_settings)
     for start in range(0, n, step):
@@ -160,7 +162,10 @@ class MissedLabels(LossScore):
     """
 
     name: ClassVar[str] = "missed-labels"
-    claim: ClassVar[str] = "at least {share} of a case's true labels are found, in the mean over {whose}"
+    claim: ClassVar[str] = (
+        "at least {share} of a case's true labels are found{mean} for {whose}. A case without true labels "
+        "counts as found completely"
+    )
 
     def score(self, y: ArrayLike, prediction: ArrayLike, *, u: Draws | None = None) -> Floats:
         """Return the smallest threshold at which the share of true labels missed is at most u.
@@ -254,7 +259,10 @@ class MissedPixels(LossScore):
 
     name: ClassVar[str] = "missed-pixels"
     takes_images: ClassVar[bool] = True
-    claim: ClassVar[str] = "at least {share} of an image's true pixels are found, in the mean over {whose}"
+    claim: ClassVar[str] = (
+        "at least {share} of an image's true pixels are found{mean} for {whose}. An image without true "
+        "pixels counts as found completely"
+    )
 
     def score(self, y: Any, prediction: Any, *, u: Draws | None = None) -> Floats:
         """Return the smallest threshold at which the share of true pixels missed is at most u.
@@ -294,7 +302,8 @@ class MissedPixels(LossScore):
             A list of such arrays, one for each image, if a list was given.
         """
         if isinstance(prediction, list | tuple):
-            return [self.set(image[np.newaxis], threshold)[0] for image in _as_images(prediction)]
+            images = _as_images(prediction, "prediction")
+            return [self.set(image[np.newaxis], threshold)[0] for image in images]
         return _select(_improbability(self.prediction_from(prediction)), threshold)
 
     def sets(self, prediction: Any, thresholds: ArrayLike, *, u: Draws | None = None) -> Any:
@@ -302,7 +311,7 @@ class MissedPixels(LossScore):
         if not isinstance(prediction, list | tuple):
             return super().sets(prediction, thresholds, u=u)
         levels = number_array("thresholds", thresholds)
-        images = _as_images(prediction)
+        images = _as_images(prediction, "prediction")
         rows = [levels] * len(images) if levels.ndim == 1 else levels
         pairs = zip(images, rows, strict=True)
         return [np.asarray(super(MissedPixels, self).sets(i[np.newaxis], t))[0] for i, t in pairs]
@@ -316,7 +325,7 @@ class MissedPixels(LossScore):
 
     def _true_pixels(self, y: Any, prediction: Any) -> list[Floats]:
         """Return how improbable the true pixels of each image are."""
-        truths, images = _as_images(y), _as_images(prediction)
+        truths, images = _as_images(y, "y"), _as_images(prediction, "prediction")
         if len(truths) != len(images):
             raise ValueError(f"y must hold {len(images)} images to match prediction, got {len(truths)}")
         pixels = []
@@ -335,8 +344,9 @@ class MissedPixels(LossScore):
     def prediction_from(self, table: ArrayLike, names: Sequence[str] | None = None) -> Floats:
         """Return an array of images as ``score`` and ``set`` take it; see `Score.prediction_from`."""
         images = number_array("prediction", table).astype(np.float64, copy=False)
-        if images.ndim < 3:
+        if images.ndim < 3 and names is not None:
             raise wrong_columns(self, np.atleast_2d(images), names)
+        _as_images(images, "prediction")
         return images
 
     def set_words(self) -> str:
@@ -369,10 +379,13 @@ def _example(what: str, threshold: float) -> str:
     return f"For example, a {what} with a predicted probability of {least} or more is selected."
 
 
-def _as_images(values: Any) -> list[NDArray[Any]]:
-    if isinstance(values, list | tuple):
-        return [plain_array(image) for image in values]
-    return list(plain_array(values))
+def _as_images(values: Any, name: str) -> list[NDArray[Any]]:
+    array = None if isinstance(values, list | tuple) else plain_array(values)
+    images = [plain_array(image) for image in values] if array is None else list(np.atleast_1d(array))
+    if flat := [image.shape for image in images if image.ndim < 2]:
+        shape = f"an image of shape {flat[0]}" if array is None else f"shape {array.shape}"
+        raise ValueError(f"{name} must be an array (n, height, width) or a list of images, got {shape}")
+    return images
 
 
 def _as_mask(y: ArrayLike, name: str, image: int | None = None) -> Bools:
