@@ -127,7 +127,7 @@ def test_no_round_draws_again(run, kept_in):
     draws = fc.protocol.draw_source(score, site="north", **given).random(9)
     others = [
         fc.protocol.draw_source(fc.scores.MissedPixels(), site="north", **given),
-        fc.protocol.draw_source(score, site="north", use="check", **given),
+        fc.protocol.draw_source(score, site="north", of_check=True, **given),
         fc.protocol.draw_source(score, site="north", **{**given, "dataset": "other"}),
     ]
     assert all((other.random(9) != draws).all() for other in others)
@@ -182,3 +182,19 @@ def test_private_pixels_and_groups(run):
     columns = ("--target", "truth", "--prediction", "probability")
     report = fc.Report.from_json(run("report", "plan.json", "A.npz", "--site", "A", *columns, *account).out)
     assert [part.group for part in report.parts] == ["a", "b"]
+
+
+def test_a_check_draws_once_for_the_same_cases(run):
+    plan_labels(run, "--risk", 0.3)
+    run("policy", "new")
+    for site in SITES:
+        write_cases(site, 0)
+        report_labels(run, site, "--policy", "site.toml", "-o", f"{site}.json")
+    run("calibrate", "plan.json", *(f"{site}.json" for site in SITES), "-o", "c.json")
+    check = ("check", "c.json", "north.csv", "--site", "north", "--target", TRUE, "--prediction", P, "--json")
+    first, second = (run(*check, "--policy", "site.toml") for _ in range(2))
+    assert first.out == second.out
+    assert first.err == ""
+    drawn = [run(*check) for _ in range(20)]
+    assert len({one.out for one in drawn}) > 1
+    assert all("fedconformal policy new" in one.err for one in drawn)

@@ -19,7 +19,6 @@ from fedconformal.cli._show import number, paragraph, print_json, say, silence_o
 from fedconformal.documents import Calibration, Check, Plan, ReportPart
 from fedconformal.monitoring import Assessment, Comparison, CoverageCheck, LocalCheck
 from fedconformal.planning import PROMISES
-from fedconformal.protocol import SitePolicy
 
 _NEW = "This holds for new cases only: none of them may have been used to train or to calibrate."
 _MOST_ROWS = 20
@@ -54,7 +53,7 @@ def check(
     _check_options(site, confidence_level, private, ledger, dataset, output)
     published = _files.read(Calibration, calibration)
     group = column_of_labels(published.plan, group, calibration, target=target)
-    account = None if ledger is None else _files.open_ledger(ledger)
+    account, limits = None if ledger is None else _files.open_ledger(ledger), _files.read_policy(policy)
     with working("reading and counting scores"):
         labels, values, columns = read_cases(
             published.plan,
@@ -68,10 +67,10 @@ def check(
             draw=partial(
                 protocol.draw_source,
                 site=site or "",
-                policy=SitePolicy(),  # without its secret: later checks need draws of their own
+                policy=limits,
                 ledger=account,
                 dataset=dataset,
-                use="check",
+                of_check=True,
             ),
             dialect=Dialect(separator, decimal, encoding),
         )
@@ -105,7 +104,7 @@ def check(
         epsilon=private,
         by=columns or ({group: labels} if group is not None and labels is not None else None),
         groups=labels,
-        policy=_files.read_policy(policy),
+        policy=limits,
         ledger=account,
         dataset=dataset,
     )

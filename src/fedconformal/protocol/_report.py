@@ -135,13 +135,13 @@ def check_current(plan: Plan, used: str) -> None:
 
 
 def draw_source(
-    score: Score | ScoreRule | None,
-    *,
+    score: Score,
+    *cases: Any,
     site: str,
     policy: SitePolicy,
     ledger: Ledger | None,
     dataset: str | None,
-    use: str = "report",
+    of_check: bool = False,
 ) -> np.random.Generator | None:
     """Return the random numbers for a site's randomized scores, which no plan or round can choose.
 
@@ -150,24 +150,41 @@ def draw_source(
 
     Parameters
     ----------
-    score : Score, ScoreRule or None
+    score : Score
         Score of the plan.
+    *cases : array-like
+        Truth and prediction; not for private answers, where one case must not change the draw of another.
     site, policy, ledger, dataset
         As for `report`.
-    use : str
-        Another word for other cases, whose numbers must be independent of these.
+    of_check : bool
+        For a check, whose cases are new: the same cases have the same draw, and others another one.
 
     Returns
     -------
     numpy Generator or None
-        None: the system's own, where there is no secret, or the plan fixes no score.
+        None: the system's own, with a warning where the score is randomized, as there is no secret.
     """
-    names = dataset or site or "cases", "" if score is None else score.name, use
-    if score is not None and ledger is not None:
+    names = [dataset or site or "cases", score.name, "check" if of_check else "report"]
+    names += [_digest(cases)] if of_check and cases else []
+    if ledger is not None:
         return ledger.generator(*names)
-    if score is not None and policy.secret is not None:
+    if policy.secret is not None:
         return keyed_generator(policy.secret.encode(), *names)
+    if score.needs_draws:
+        warn(
+            f"score {score.name!r} is drawn at random, and again in each round, as there is neither a ledger "
+            "nor a policy with a secret: fedconformal policy new writes one"
+        )
     return None
+
+
+def _digest(cases: Any) -> str:
+    """Return a digest of arrays, and of lists of them, in their order; numbers count as floats."""
+    if isinstance(cases, list | tuple):
+        return hashlib.sha256("".join(map(_digest, cases)).encode()).hexdigest()
+    array = plain_array(cases)
+    values = array.astype("<f8" if array.dtype.kind in "biuf" else "U")
+    return hashlib.sha256(f"{array.shape}".encode() + values.tobytes()).hexdigest()
 
 
 def is_private(plan: Plan) -> bool:

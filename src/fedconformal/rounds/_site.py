@@ -245,6 +245,11 @@ class Site:
         """True if a ledger or a data set in it was given."""
         return self.ledger is not None or self.dataset is not None
 
+    def draw_source(self, *, of_check: bool = False) -> Callable[..., np.random.Generator | None]:
+        """Return the function that gives the random numbers of randomized scores."""
+        own: dict[str, Any] = {"policy": self.policy, "ledger": self.ledger, "dataset": self.dataset}
+        return partial(protocol.draw_source, site=self.name, of_check=of_check, **own)
+
 
 class Settings(BaseModel):
     """A site's own settings, which no server can change; everything may be left out."""
@@ -393,7 +398,7 @@ def read_cases(
     computed: Any,
     *,
     private: bool = False,
-    rng: np.random.Generator | None = None,
+    draw: Callable[..., Any] = lambda *cases: None,
     edges: Sequence[float] | None = None,
 ) -> Cases:
     """Read what a site's own function computed.
@@ -411,8 +416,8 @@ def read_cases(
         true classes are taken from ``truth``.
     private : bool
         True if no case may be refused, as the answer is private.
-    rng : numpy Generator, optional
-        Source of the random numbers of a randomized score.
+    draw : callable, optional
+        Takes score, truth and prediction, and returns the random numbers of a randomized score.
     edges : sequence of float, optional
         Of a report with losses: where they are computed of truth and prediction.
 
@@ -438,7 +443,7 @@ def read_cases(
     keys, named, truth = computed.keys(), computed.get("score"), computed.get("truth")
     if {"truth", "prediction"} <= keys <= {"truth", "prediction", "score", "groups"}:
         rule = protocol.score_of(plan.score, from_name(named) if isinstance(named, str) else named)
-        options: dict[str, Any] = {"classes": plan.classes, "private": private, "rng": rng}
+        options: dict[str, Any] = {"classes": plan.classes, "private": private, "draw": draw}
         options |= {"edges": edges, "plan": plan}
         values, score = protocol.score_cases(rule, truth, computed["prediction"], **options), plan.score
         computed = {**computed, "scores" if edges is None else "losses": values}
@@ -481,12 +486,10 @@ class ReportRequest:
 
     def read_cases(self, who: Site, computed: Any) -> Cases:
         """Read what the site computed."""
-        rng = protocol.draw_source(
-            self.plan.score, site=who.name, policy=who.policy, ledger=who.ledger, dataset=who.dataset
-        )
         curve = protocol.loss_curve(self.plan)
         edges = None if curve is None else curve.edges
-        return read_cases(self.plan, computed, private=protocol.is_private(self.plan), rng=rng, edges=edges)
+        private = protocol.is_private(self.plan)
+        return read_cases(self.plan, computed, private=private, draw=who.draw_source(), edges=edges)
 
     def prepare(self, who: Site, model: str | None, cases: Cases) -> Prepared:
         """Prepare the answer: nothing is drawn, charged or written yet."""
@@ -533,16 +536,8 @@ class CheckRequest:
 
     def read_cases(self, who: Site, computed: Any) -> Cases:
         """Read what the site computed."""
-        policy = SitePolicy()  # without the secret of the site's own: later checks need draws of their own
-        rng = protocol.draw_source(
-            self.plan.score,
-            site=who.name,
-            policy=policy,
-            ledger=who.ledger,
-            dataset=who.dataset,
-            use="check",
-        )
-        return read_cases(self.plan, computed, private=who.check_epsilon is not None, rng=rng)
+        draw = who.draw_source(of_check=True)
+        return read_cases(self.plan, computed, private=who.check_epsilon is not None, draw=draw)
 
     def prepare(self, who: Site, model: str | None, cases: Cases) -> Prepared:
         """Prepare the answer: nothing is drawn, charged or written yet."""
