@@ -215,3 +215,16 @@ def test_what_a_curve_may_count(run):
         ("parts=10", "must be uniform:LOW:HIGH:COUNT"),
     ):
         assert message in run("plan", "--sites", 3, "--points", 60, "--curve", curve, code=2).err
+
+
+def test_sums_without_a_score_make_no_sets(run):
+    plan(run, "edges:0.2,0.4,0.6,0.8:bounded:parts=1000", "--risk", 0.2)
+    reports = []
+    for site, n in SIZES.items():
+        losses = np.tile([0.4, 0.2, 0.1, 0.0], (n, 1))
+        policy = fc.SitePolicy(curves="plain")
+        reports.append(fc.report(fc.Plan.read("plan.json"), losses=losses, site=site, policy=policy))
+    Path("c.json").write_text(fc.calibrate(fc.Plan.read("plan.json"), reports).to_json())
+    pl.DataFrame({"prediction": [1.0, 2.0]}).write_csv("new.csv")
+    said = run("predict", "c.json", "new.csv", code=2).err
+    assert "the calibration is of losses without a score, and makes no sets: give --score" in said

@@ -79,8 +79,9 @@ def test_a_risk_is_one_minus_the_level(run):
     assert fc.Plan.read("plan.json").confidence_levels == (0.9, 0.8)
     options = ("plan", "--sites", 3, "--points", 60, "--risk", 0.1, "--confidence-level", 0.9)
     assert "--risk is 1 minus --confidence-level: give one of them" in run(*options, code=2).err
-    with pytest.raises(ValueError, match="risk is 1 - confidence_level: give one of them, got"):
-        fc.plan(n_sites=3, n_points=60, risk=0.1, confidence_level=0.8)
+    for level in (0.8, 0.9):  # 0.9 is the default
+        with pytest.raises(ValueError, match="risk is 1 - confidence_level: give one of them, got"):
+            fc.plan(n_sites=3, n_points=60, risk=0.2, confidence_level=level)
     with pytest.raises(ValueError, match=r"risk must be a number in \(0, 1\), got 1.5"):
         fc.plan(n_sites=3, n_points=60, risk=1.5)
 

@@ -33,7 +33,7 @@ from fedconformal.messages import check_plan, of
 from fedconformal.privacy import Ledger, exact_text, fingerprint, keyed_generator
 from fedconformal.protocol._plan import Model, model_digest
 from fedconformal.protocol._policy import PolicyError, SitePolicy
-from fedconformal.scores import SCORES, LossScore, Score, from_name
+from fedconformal.scores import LossScore, Score, from_name, list_scores
 
 _USUAL_POLICY = SitePolicy()
 
@@ -303,8 +303,7 @@ def _read_values(plan: Plan, scores: Any, losses: Any) -> Any:
         return private_numbers(scores)
     if curve is None:
         values = flat_scores(scores)
-        name = "" if plan.score is None else plan.score.name
-        if name in SCORES and issubclass(SCORES[name], LossScore):
+        if plan.score is not None and plan.score.name in list_scores(LossScore):
             warn_of_empty(plan, np.mean(values == 0))
         return values
     values = float_array("losses", losses, ndim=2 if has_parts else 1)
