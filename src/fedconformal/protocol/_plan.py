@@ -259,7 +259,9 @@ def make_plan(*, min_group: int = SitePolicy.min_group, **options: Any) -> Plan:
 
 def _read_request(given: SimpleNamespace) -> DesignRequest:
     """Check the options that all groups share; what is left out is as the promise, or the privacy, has it."""
-    listed = _read_levels(given)
+    level = given.confidence_level if given.risk is None else _invert_risk(given)
+    several = isinstance(level, Iterable) and not isinstance(level, (str, bytes))
+    listed = list(level) if several else [_USUAL_LEVEL if level is None else level]
     if len(listed) > MOST_LEVELS:
         raise ValueError(f"confidence_level must hold at most {MOST_LEVELS} levels, got {len(listed)}")
     levels = [_util.fraction("confidence_level", level) for level in listed]
@@ -305,15 +307,13 @@ def _read_request(given: SimpleNamespace) -> DesignRequest:
     )
 
 
-def _read_levels(given: SimpleNamespace) -> list[Any]:
-    """Return the confidence levels, or 1 minus each risk."""
-    level, risk = given.confidence_level, given.risk
-    if level is not None and risk is not None:
-        raise ValueError(f"risk is 1 - confidence_level: give one of them, got {risk!r} and {level!r}")
-    chosen: Any = (_USUAL_LEVEL if level is None else level) if risk is None else risk
-    several = isinstance(chosen, Iterable) and not isinstance(chosen, (str, bytes))
-    listed = list(chosen) if several else [chosen]
-    return listed if risk is None else [1 - _util.fraction("risk", value) for value in listed]
+def _invert_risk(given: SimpleNamespace) -> list[Fraction]:
+    """Return 1 minus each risk."""
+    level, risks = given.confidence_level, given.risk
+    if level is not None:
+        raise ValueError(f"risk is 1 - confidence_level: give one of them, got {risks!r} and {level!r}")
+    several = isinstance(risks, Iterable) and not isinstance(risks, (str, bytes))
+    return [1 - _util.fraction("risk", risk) for risk in (risks if several else [risks])]
 
 
 def _make_design(request: DesignRequest, spec: SiteSpec, group: str | None) -> Design:

@@ -326,7 +326,7 @@ def _read_values(plan: Plan, scores: Any, losses: Any) -> Any:
 
 
 def warn_of_empty(plan: Plan, share: float) -> None:
-    """Warn if so many cases lose nothing at any threshold that the others may lose more than is allowed."""
+    """Warn if cases that lose nothing at any threshold let the others lose more than is allowed."""
     risk = float(1 - max(level.confidence_level for design in plan.designs for level in design.levels))
     if share >= risk:
         text = (
