@@ -276,10 +276,10 @@ def test_labels_of_answers_are_columns_or_classes_of_the_model():
                 ValueError, match="y must hold the numbers of classes, from 0 to 1, of a model"
             ):
                 Controller(identity, risk, **options).calibrate(two, labels, sites=sites)
-        with pytest.raises(ValueError, match="y must hold one class for each of the 600 rows, got 599"):
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
             Controller(identity, risk, **options).calibrate(two, y[1:], sites=sites)
     for columns in (two[:, :1], np.column_stack([two / 2, q / 2])):
-        with pytest.raises(ValueError, match="prediction must have two columns with risk 'precision', got"):
+        with pytest.raises(ValueError, match="prediction must have two columns for 'precision', got"):
             Controller(identity, "precision", **options).calibrate(columns, y, sites=sites)
     with pytest.raises(ValueError, match="prediction must hold probabilities, from 0 to 1"):
         Controller(identity, "precision", **options).calibrate(

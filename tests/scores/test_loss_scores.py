@@ -185,9 +185,9 @@ def test_bad_cases_are_refused_with_the_first():
         ValueError, match=r"prediction must be an array \(n, height, width\) or a list of images"
     ):
         pixels.set(np.eye(2), 0.5)
-    with pytest.raises(ValueError, match=r"y must be an array \(n, height, width\) .* got shape \(2, 2\)"):
+    with pytest.raises(ValueError, match=r"y must be an array \(n, height, width\) .* got \(2,\)"):
         pixels.score(np.eye(2), np.eye(2))
-    with pytest.raises(ValueError, match=r"prediction must be .* got an image of shape \(2,\)"):
+    with pytest.raises(ValueError, match=r"prediction must be .* got \(2,\)"):
         pixels.score([np.eye(2)], [np.ones(2)])
     with pytest.raises(TypeError, match="rng must be a numpy Generator or one number"):
         from_losses([[1, 0]], [1, 2], rng=0)

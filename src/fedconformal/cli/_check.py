@@ -3,13 +3,12 @@
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedconformal import monitoring, protocol
+from fedconformal import monitoring, rounds
 from fedconformal._files import STANDARD
 from fedconformal._tables import Dialect, read_column
 from fedconformal._text import count
@@ -54,6 +53,7 @@ def check(
     published = _files.read(Calibration, calibration)
     group = column_of_labels(published.plan, group, calibration, target=target)
     account, limits = None if ledger is None else _files.open_ledger(ledger), _files.read_policy(policy)
+    own = rounds.Site(site or "", ledger=account, dataset=dataset, policy=limits)
     with working("reading and counting scores"):
         labels, values, columns = read_cases(
             published.plan,
@@ -64,14 +64,7 @@ def check(
             target=target,
             prediction=prediction,
             private=private is not None,
-            draw=partial(
-                protocol.draw_source,
-                site=site or "",
-                policy=limits,
-                ledger=account,
-                dataset=dataset,
-                of_check=True,
-            ),
+            draw=own.draw_source(of_check=True),
             dialect=Dialect(separator, decimal, encoding),
         )
         checked = published if label is None else select_group(published, label, calibration)

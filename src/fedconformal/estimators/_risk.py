@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import column_or_1d
+from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from fedconformal import _util
@@ -27,7 +27,6 @@ from fedconformal.protocol import (
     score_of,
 )
 from fedconformal.scores import LAC, LossScore, MissedLabels, MissedPixels, Score
-from fedconformal.scores._label import MAX_EXCESS
 
 _NOT_CALIBRATED = "This %(name)s is not calibrated: call calibrate(X, y, sites=...) first"
 _DRAWING = 3  # the stream of random numbers of scores
@@ -208,10 +207,10 @@ class FederatedRiskController(BaseEstimator):  # type: ignore[misc]
         if not self._params:
             return prediction
         if isinstance(prediction, list | tuple):
-            return [self._round_down(_util.plain_array(image)) for image in prediction]
-        params = np.array([0.0, *sorted(self._params.values())])
-        down = params[np.searchsorted(params[1:], prediction, side="right")]
-        return np.where((prediction >= 0) & (prediction <= 1), down, prediction)  # others are refused
+            return [self._round_down(image) for image in prediction]
+        values, params = _util.plain_array(prediction), np.array([0.0, *sorted(self._params.values())])
+        down = params[np.searchsorted(params[1:], values, side="right")]
+        return np.where((values >= 0) & (values <= 1), down, values)  # others are refused
 
     def _count_answers(self, score: Score, truth: Any, prediction: Any) -> tuple[Any, ...]:
         """Return whether each case is wrong, its confidence, the settings, and a plan's option."""
@@ -225,11 +224,8 @@ class FederatedRiskController(BaseEstimator):  # type: ignore[misc]
     def _confidence(self, prediction: Any) -> Any:
         table = _util.float_array("prediction", prediction, ndim=2)
         if not _RISKS[self.risk].has_classes and table.shape[1] != 2:
-            raise ValueError(
-                f"prediction must have two columns with risk {self.risk!r}, got {table.shape[1]}"
-            )
-        rule = "must hold probabilities, from 0 to 1"
-        _util.all_rows("prediction", table, (table >= 0) & (table <= 1 + MAX_EXCESS), rule)
+            raise ValueError(f"prediction must have two columns for {self.risk!r}, got {table.shape[1]}")
+        MissedLabels().set(table, 1.0)  # refuses what is no probability
         return table.max(axis=1) if _RISKS[self.risk].has_classes else table[:, 1]
 
     def _check_truth(self, score: Score, truth: Any, prediction: Any) -> Any:
@@ -238,16 +234,14 @@ class FederatedRiskController(BaseEstimator):  # type: ignore[misc]
             empty = score.losses(truth, prediction, [-1.0])[:, 0] == 0  # although nothing is selected
             if empty.any() and self.empty == "refused":
                 raise ValueError(
-                    f"y must have a true label, or pixel, in each case; {np.count_nonzero(empty)} of "
-                    f"{len(empty)} have none (first: case {np.argmax(empty)}): leave them out, or give "
-                    "empty='found'"
+                    f"y must have a true label, or pixel, in each case; {empty.sum()} of {len(empty)} have "
+                    f"none (first: case {empty.argmax()}): leave them out, or give empty='found'"
                 )
             return truth
+        n_classes = _util.float_array("prediction", prediction, ndim=2).shape[1]
+        check_consistent_length(truth, prediction)
         if _RISKS[self.risk].has_answers:
             self._confidence(prediction)  # refuses what is no probability
-        n_rows, n_classes = _util.float_array("prediction", prediction, ndim=2).shape
-        if len(truth) != n_rows:
-            raise ValueError(f"y must hold one class for each of the {n_rows} rows, got {len(truth)}")
         if self._classes is None:  # else -1 is a class that the model does not know
             rule = f"must hold the numbers of classes, from 0 to {n_classes - 1}, of a model without classes_"
             _util.all_rows("y", truth, np.isin(truth, np.arange(n_classes)), rule)
@@ -307,10 +301,8 @@ class FederatedRiskController(BaseEstimator):  # type: ignore[misc]
         options["score"] = None if risk.has_answers else score
         if self.predict_params is not None and self.curve is not None:
             raise ValueError("curve must be left out with predict_params, which are its edges")
-        levels = self.target_level if np.ndim(self.target_level) else [self.target_level]
-        options["risk" if risk.is_loss else "confidence_level"] = [
-            _util.fraction("target_level", level) for level in levels
-        ]
+        levels = [_util.fraction("target_level", level) for level in np.ravel(self.target_level).tolist()]
+        options["risk" if risk.is_loss else "confidence_level"] = levels
         if self.confidence_level is not None:
             certainty = _util.fraction("confidence_level", self.confidence_level)
             options |= {"criterion": "conditional", "delta": 1 - certainty}
@@ -343,14 +335,8 @@ class FederatedRiskController(BaseEstimator):  # type: ignore[misc]
             found = np.stack([np.asarray(label) for label in found], axis=1)
         array = _util.plain_array(found)
         if array.ndim == 3 and array.shape[2] != 2:
-            raise ValueError(
-                f"predict_function must return an array (n, n_labels) or (n, n_labels, 2), got {array.shape}"
-            )
+            raise ValueError(f"prediction must be (n, n_labels) or (n, n_labels, 2), got {array.shape}")
         return array[..., 1] if array.ndim == 3 else array
-
-    def __sklearn_is_fitted__(self) -> bool:
-        """Return whether ``predict`` can be called."""
-        return hasattr(self, "calibration_")
 
 
 def _read_params(params: Any) -> Any:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 from numpy.typing import ArrayLike
 
@@ -200,26 +200,18 @@ def check(
     return LocalCheck(site, values.size, tuple(levels), promise, tuple(luck), of_losses)
 
 
-class _Words(NamedTuple):
-    """Words for what is counted, what follows, the same cases again, and their share."""
-
-    counted: str
-    inferred: str
-    again: str
-    share: str
-
-
-_SETS = _Words("fall inside their sets", "the true coverage", "fall inside", "coverage")
-_LOSSES = _Words(
-    "have scores up to the threshold, which scores exceed as often as the mean share that is missed",
-    "the mean share that is found",
+# Words for what is counted and what follows; for the same cases again, and their share.
+_SETS = "fall inside their sets, so the true coverage", "fall inside", "coverage"
+_LOSSES = (
+    "have scores up to the threshold, which scores exceed as often as the mean share that is missed, so the "
+    "mean share that is found",
     "have such scores",
     "share found",
 )
 
 
 def _sentence(
-    check: CoverageCheck, low_by_luck: float | None, promise: Promise, where: str, words: _Words
+    check: CoverageCheck, low_by_luck: float | None, promise: Promise, where: str, words: tuple[str, ...]
 ) -> str:
     """Describe the coverage of one level at a place, and the possible causes of a shortfall."""
     level, cases = percent(check.confidence_level), count(check.n, "new case")
@@ -228,17 +220,17 @@ def _sentence(
             f"Level {level}: the threshold is infinite, so the sets hold everything and cover all {cases} "
             f"{where}, whatever they are."
         )
-    low, high = check.interval
+    (low, high), (counted, again, share) = check.interval, words
     text = (
         f"Level {level}: of {cases} {where}, {check.covered:,} ({nearest_percent(check.coverage)}) "
-        f"{words.counted}, so {words.inferred} {where} is between {floor_percent(low)} and "
+        f"{counted} {where} is between {floor_percent(low)} and "
         f"{ceiling_percent(high)} ({percent(check.confidence)} confidence)."
     )
     if not check.falls_short:
-        return f"{text} {_describe_power(check, where, words)}"
+        return f"{text} {_describe_power(check, where, again, share)}"
     text += (
-        f" If it were {level} or more, this few would {words.again} {_describe_odds(check.p_value)}, which "
-        f"is evidence of a {words.share} below {level}."
+        f" If it were {level} or more, this few would {again} {_describe_odds(check.p_value)}, which is "
+        f"evidence of a {share} below {level}."
     )
     causes = promise.shortfall(where)
     if low_by_luck is None:  # nothing follows from the condition of the second cause
@@ -249,19 +241,19 @@ def _sentence(
     )
 
 
-def _describe_power(check: CoverageCheck, where: str, words: _Words) -> str:
+def _describe_power(check: CoverageCheck, where: str, again: str, share: str) -> str:
     """Describe what follows where there is no significant shortfall."""
     level, cases = percent(check.confidence_level), count(check.n, "case")
     if check.interval[0] >= check.confidence_level:
         return f"That is at least {level}."
     text = (
-        f"If it were {level}, this few or fewer would {words.again} {_describe_odds(check.p_value)}: no "
-        f"evidence that the {words.share} {where} is below {level}, and no proof that it is not."
+        f"If it were {level}, this few or fewer would {again} {_describe_odds(check.p_value)}: no "
+        f"evidence that the {share} {where} is below {level}, and no proof that it is not."
     )
     if check.detectable is None:
         return f"{text} With {cases} no check can detect a shortfall."
     return (
-        f"{text} With {cases} this check has 80 % power to detect a {words.share} of "
+        f"{text} With {cases} this check has 80 % power to detect a {share} of "
         f"{floor_percent(check.detectable)} or less."
     )
 

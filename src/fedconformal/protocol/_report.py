@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._text import count, nearest_percent, percent, plain_spaces, quoted, warn
+from fedconformal._text import count, quoted, warn
 from fedconformal._util import Scores, all_rows, flat_scores, float_array, plain_array, private_numbers
 from fedconformal.documents import (
     Curve,
@@ -329,12 +329,11 @@ def warn_of_empty(plan: Plan, share: float) -> None:
     """Warn if cases that lose nothing at any threshold let the others lose more than is allowed."""
     risk = float(1 - max(level.confidence_level for design in plan.designs for level in design.levels))
     if share >= risk:
-        text = (
-            f"{nearest_percent(float(share))} of the cases have nothing to find, or it is found at every "
-            f"threshold: with an allowed risk of {percent(risk)} the others may be missed more often. "
+        warn(
+            f"{100 * share:.1f} % of the cases have nothing to find, or it is found at every "
+            f"threshold: with an allowed risk of {100 * risk:g} % the others may be missed more often. "
             "If these have no true label or pixel, leave them out to control the risk of the others"
         )
-        warn(plain_spaces(text))
 
 
 def _check_model(plan: Plan, model: Model) -> None:

@@ -23,6 +23,8 @@ from fedconformal._util import Bools, Floats, all_rows, float_array, number_arra
 from fedconformal.scores._base import Draws, Score, as_draws, as_thresholds, wrong_columns
 from fedconformal.scores._label import BLOCK, MAX_EXCESS
 
+_CLAIM = "at least {{share}} of {}'s {} are found{{mean}} for {{whose}}. {} counts as found completely"
+
 
 def from_losses(
     losses: ArrayLike, settings: ArrayLike, rng: Draws | None = None, *, bound: float = 1.0
@@ -162,10 +164,7 @@ class MissedLabels(LossScore):
     """
 
     name: ClassVar[str] = "missed-labels"
-    claim: ClassVar[str] = (
-        "at least {share} of a case's true labels are found{mean} for {whose}. A case without true labels "
-        "counts as found completely"
-    )
+    claim: ClassVar[str] = _CLAIM.format("a case", "true labels", "A case without true labels")
 
     def score(self, y: ArrayLike, prediction: ArrayLike, *, u: Draws | None = None) -> Floats:
         """Return the smallest threshold at which the share of true labels missed is at most u.
@@ -259,10 +258,7 @@ class MissedPixels(LossScore):
 
     name: ClassVar[str] = "missed-pixels"
     takes_images: ClassVar[bool] = True
-    claim: ClassVar[str] = (
-        "at least {share} of an image's true pixels are found{mean} for {whose}. An image without true "
-        "pixels counts as found completely"
-    )
+    claim: ClassVar[str] = _CLAIM.format("an image", "true pixels", "An image without true pixels")
 
     def score(self, y: Any, prediction: Any, *, u: Draws | None = None) -> Floats:
         """Return the smallest threshold at which the share of true pixels missed is at most u.
@@ -302,8 +298,7 @@ class MissedPixels(LossScore):
             A list of such arrays, one for each image, if a list was given.
         """
         if isinstance(prediction, list | tuple):
-            images = _as_images(prediction, "prediction")
-            return [self.set(image[np.newaxis], threshold)[0] for image in images]
+            return [self.set(image[np.newaxis], threshold)[0] for image in _as_images(prediction)]
         return _select(_improbability(self.prediction_from(prediction)), threshold)
 
     def sets(self, prediction: Any, thresholds: ArrayLike, *, u: Draws | None = None) -> Any:
@@ -311,7 +306,7 @@ class MissedPixels(LossScore):
         if not isinstance(prediction, list | tuple):
             return super().sets(prediction, thresholds, u=u)
         levels = number_array("thresholds", thresholds)
-        images = _as_images(prediction, "prediction")
+        images = _as_images(prediction)
         rows = [levels] * len(images) if levels.ndim == 1 else levels
         pairs = zip(images, rows, strict=True)
         return [np.asarray(super(MissedPixels, self).sets(i[np.newaxis], t))[0] for i, t in pairs]
@@ -325,7 +320,7 @@ class MissedPixels(LossScore):
 
     def _true_pixels(self, y: Any, prediction: Any) -> list[Floats]:
         """Return how improbable the true pixels of each image are."""
-        truths, images = _as_images(y, "y"), _as_images(prediction, "prediction")
+        truths, images = _as_images(y, "y"), _as_images(prediction)
         if len(truths) != len(images):
             raise ValueError(f"y must hold {len(images)} images to match prediction, got {len(truths)}")
         pixels = []
@@ -346,7 +341,7 @@ class MissedPixels(LossScore):
         images = number_array("prediction", table).astype(np.float64, copy=False)
         if images.ndim < 3 and names is not None:
             raise wrong_columns(self, np.atleast_2d(images), names)
-        _as_images(images, "prediction")
+        _as_images(images)
         return images
 
     def set_words(self) -> str:
@@ -379,12 +374,11 @@ def _example(what: str, threshold: float) -> str:
     return f"For example, a {what} with a predicted probability of {least} or more is selected."
 
 
-def _as_images(values: Any, name: str) -> list[NDArray[Any]]:
-    array = None if isinstance(values, list | tuple) else plain_array(values)
-    images = [plain_array(image) for image in values] if array is None else list(np.atleast_1d(array))
+def _as_images(values: Any, name: str = "prediction") -> list[NDArray[Any]]:
+    listed = values if isinstance(values, list | tuple) else np.atleast_1d(plain_array(values))
+    images = [plain_array(image) for image in listed]
     if flat := [image.shape for image in images if image.ndim < 2]:
-        shape = f"an image of shape {flat[0]}" if array is None else f"shape {array.shape}"
-        raise ValueError(f"{name} must be an array (n, height, width) or a list of images, got {shape}")
+        raise ValueError(f"{name} must be an array (n, height, width) or a list of images, got {flat[0]}")
     return images
 
 
