@@ -24,6 +24,7 @@ risk = 0.1
 def patients(n, quality):
     """Which findings are there, and the model's probabilities of them."""
     truth = rng.random((n, 6)) < [0.5, 0.3, 0.3, 0.2, 0.1, 0.05]
+    truth[:, 0] |= ~truth.any(axis=1)  # one finding at least
     return truth, 1 / (1 + np.exp(-(quality * (2 * truth - 1) + rng.standard_normal(truth.shape))))
 
 

@@ -143,13 +143,15 @@ def write_text(path: Path, text: str, *, force: bool, mode: int = 0o644) -> None
     )
 
 
-def warn_if_shared(path: Path) -> None:
-    """Say so if others may read a file that is its owner's alone, such as a private key.
+def warn_if_shared(path: Path, what: str = "private key") -> None:
+    """Say so if others may read a file that is its owner's alone, such as a private key or a policy's secret.
 
     Parameters
     ----------
     path : Path
         The file.
+    what : str
+        What others may read.
 
     Warns
     -----
@@ -157,4 +159,4 @@ def warn_if_shared(path: Path) -> None:
         With what to do about it.
     """
     if os.name == "posix" and path.stat().st_mode & 0o077:
-        warn(f"{path}: others may read this private key; chmod 600 keeps it yours")
+        warn(f"{path}: others may read this {what}; chmod 600 keeps it yours")

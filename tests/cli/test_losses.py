@@ -52,7 +52,7 @@ def test_sums_of_losses(run):
     printed = plan(run, "edges:0.2,0.4,0.6,0.8:bounded:parts=1000", "--risk", 0.2)
     assert fc.Plan.read("plan.json") == fc.plan(n_points=SIZES, curve=EDGES, parts=1000, risk=0.2)
     assert "1 - risk at least" in printed
-    assert "On average, at least 80 % of the largest loss is avoided, in the mean over new cases" in printed
+    assert "On average, at least 80 % of the largest loss is avoided for new cases, if the model" in printed
     losses = {site: make_losses(site) for site in SIZES}
     np.save("north.npy", losses["north"])
     pl.DataFrame(losses["south"], schema=["a", "b", "c", "d"], orient="row").write_csv("south.csv")
@@ -215,3 +215,16 @@ def test_what_a_curve_may_count(run):
         ("parts=10", "must be uniform:LOW:HIGH:COUNT"),
     ):
         assert message in run("plan", "--sites", 3, "--points", 60, "--curve", curve, code=2).err
+
+
+def test_sums_without_a_score_make_no_sets(run):
+    plan(run, "edges:0.2,0.4,0.6,0.8:bounded:parts=1000", "--risk", 0.2)
+    reports = []
+    for site, n in SIZES.items():
+        losses = np.tile([0.4, 0.2, 0.1, 0.0], (n, 1))
+        policy = fc.SitePolicy(curves="plain")
+        reports.append(fc.report(fc.Plan.read("plan.json"), losses=losses, site=site, policy=policy))
+    Path("c.json").write_text(fc.calibrate(fc.Plan.read("plan.json"), reports).to_json())
+    pl.DataFrame({"prediction": [1.0, 2.0]}).write_csv("new.csv")
+    said = run("predict", "c.json", "new.csv", code=2).err
+    assert "the calibration is of losses without a score, and makes no sets: give --score" in said

@@ -96,7 +96,7 @@ def test_from_plan_to_certificate(run, arguments, headline, tmp_path):
     run("certificate", calibration_file, "-o", tmp_path / "page.html")
     page = Reader((tmp_path / "page.html").read_text()).text
     assert headline in page
-    assert "how the share covered varies" in page
+    assert "how the coverage varies" in page
     low = tmp_path / "low.csv"
     low.write_text("score\n" + "\n".join(["2"] * 40))
     assert (

@@ -125,6 +125,7 @@ def test_a_risk_is_one_minus_a_performance_and_coverage_is_that_of_classes():
 
 def test_every_form_of_probabilities_and_every_promise():
     X, y = make_multilabel_classification(n_samples=600, n_classes=4, random_state=0)
+    y[:, 0] |= ~y.any(axis=1)
     model = MultiOutputClassifier(LogisticRegression()).fit(X[:200], y[:200])
     sites = np.repeat(["A", "B", "C", "D"], 100)
     flat = np.column_stack([own[:, 1] for own in model.predict_proba(X)])
@@ -190,3 +191,101 @@ def test_what_does_not_fit_is_refused():
         Controller(identity, predict_params=PARAMS, curve=fc.Bins([0.5, 1])).calibrate(p, y, sites=sites)
     with pytest.raises(ValueError, match="confidence_level must be a number"):
         Controller(identity, confidence_level=1.5).calibrate(p, y, sites=sites)
+    for wrong in (0, 1, 1.5, [0.8, 2]):
+        with pytest.raises(ValueError, match=r"target_level must be a number in \(0, 1\)"):
+            Controller(identity, target_level=wrong).calibrate(p, y, sites=sites)
+    for wrong in ([], [0.5], [0.2, np.nan], [0.2, 1.5], [0.0, 1e-17]):
+        with pytest.raises(ValueError, match="predict_params must hold two or more numbers from 0 to 1, got"):
+            Controller(identity, predict_params=wrong).calibrate(p, y, sites=sites)
+    with pytest.raises(ValueError, match=r"\(n, n_labels\) or \(n, n_labels, 2\), got \(300, 5, 3\)"):
+        Controller(lambda p: np.stack([p, p, p], axis=2)).calibrate(p, y, sites=sites)
+
+
+def test_cases_without_truth_are_refused_as_mapie_does_unless_they_count_as_found():
+    """A tumour in 8 % of the images: with a risk of 10 %, selecting nothing would do."""
+    rng = np.random.default_rng(6)
+    p = rng.random((400, 4, 4))
+    y = (rng.random(p.shape) < 0.5) & (rng.random(400) < 0.08)[:, None, None]
+    sites, empty = ["A", "B"] * 200, ~y.any(axis=(1, 2))
+    first, n_empty = int(np.argmax(empty)), int(empty.sum())
+    message = (
+        f"y must have a true label, or pixel, in each case; {n_empty} of 400 have none .first: case {first}"
+    )
+    for truth, images in ((y, p), (list(y), list(p)), (y.reshape(400, 16), p.reshape(400, 16))):
+        for params in (None, PARAMS):
+            with pytest.raises(ValueError, match=message):
+                Controller(identity, predict_params=params).calibrate(images, truth, sites=sites)
+    found = Controller(identity, target_level=0.9, empty="found", rng=0)
+    with pytest.warns(UserWarning, match="of the cases have nothing to find, or it is found at every"):
+        found.calibrate(p, y, sites=sites)
+    assert not found.predict(p).any()
+    kept = Controller(identity, target_level=0.9, rng=0).calibrate(
+        p[~empty], y[~empty], sites=np.array(sites)[~empty]
+    )
+    assert kept.predict(p).mean() > 0.8
+    with pytest.raises(ValueError, match="empty must be one of 'refused', 'found', got 'ignored'"):
+        Controller(identity, empty="ignored").calibrate(p, y, sites=sites)
+
+
+@pytest.mark.parametrize("steps", [10, 100])
+@pytest.mark.parametrize("params", [None, "rounded", "spaced"])
+def test_the_best_parameter_decides_as_predict_does_on_probabilities_with_ties(steps, params):
+    """Forests give multiples of 0.1 and 0.01; 1 - p rounds, so that 1 - (1 - p) may exceed p."""
+    rng = np.random.default_rng(7)
+    p = rng.integers(0, steps, size=(400, 4)) / steps
+    y = (rng.random(p.shape) < p) | (p == p.max(axis=1, keepdims=True))
+    sites, every = ["A", "B"] * 200, np.arange(steps + 1)[:, np.newaxis] / steps
+    chosen = {None: None, "rounded": every[:, 0], "spaced": np.linspace(0, 1, steps + 1) * (1 + 2**-52)}[
+        params
+    ]
+    chosen = None if chosen is None else np.minimum(chosen, 1)
+    targets = np.arange(0.4, 0.97, 0.03).round(2).tolist()
+    labels = Controller(identity, target_level=targets, predict_params=chosen, rng=0).calibrate(
+        p, y, sites=sites
+    )
+    sums = p.sum(axis=1, keepdims=True)
+    shares = np.floor(p / sums * steps) / steps
+    shares[:, 0] += 1 - shares.sum(axis=1)
+    classes = Controller(identity, "coverage", target_level=targets, predict_params=chosen)
+    classes.calibrate(shares, shares.argmax(axis=1), sites=sites)
+    for controller, new in ((labels, every), (labels, p), (classes, shares)):
+        best = controller.best_predict_param
+        np.testing.assert_array_equal(new[:, :, np.newaxis] >= best, controller.predict(new))
+        if chosen is not None and controller is labels:
+            assert set(best) <= {*chosen, -np.inf}
+    assert len(set(labels.best_predict_param)) >= 4
+    losses = [missed(p, y.astype(int), param) for param in labels.best_predict_param]
+    if chosen is not None:  # conformal risk control on the pooled cases, by brute force
+        for target, loss in zip(targets, losses, strict=True):
+            own = [missed(p, y.astype(int), param) for param in chosen]
+            allowed = [x for x in own if (400 * x + 1) / 401 <= 1 - target + 1e-9]
+            assert abs(loss - max(allowed, default=0)) < 1e-3
+
+
+def test_labels_of_answers_are_columns_or_classes_of_the_model():
+    rng = np.random.default_rng(8)
+    q = rng.random(600)
+    y = (rng.random(600) < q).astype(int)
+    two, sites = np.column_stack([1 - q, q]), ["A", "B", "C"] * 200
+    options = {"target_level": 0.6, "confidence_level": 0.9}
+    precision = Controller(identity, "precision", **options).calibrate(two, y, sites=sites)
+    assert np.isfinite(precision.best_predict_param).all()
+    for risk in ("precision", "selective_risk", "coverage"):
+        for labels in (y + 1, 2 * y - 1, np.array(["no", "yes"])[y], y + 0.5):
+            with pytest.raises(
+                ValueError, match="y must hold the numbers of classes, from 0 to 1, of a model"
+            ):
+                Controller(identity, risk, **options).calibrate(two, labels, sites=sites)
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            Controller(identity, risk, **options).calibrate(two, y[1:], sites=sites)
+    for columns in (two[:, :1], np.column_stack([two / 2, q / 2])):
+        with pytest.raises(ValueError, match="prediction must have two columns for 'precision', got"):
+            Controller(identity, "precision", **options).calibrate(columns, y, sites=sites)
+    with pytest.raises(ValueError, match="prediction must hold probabilities, from 0 to 1"):
+        Controller(identity, "precision", **options).calibrate(
+            np.where(two > 0.9, np.nan, two), y, sites=sites
+        )
+    named = LogisticRegression().fit(q[:, np.newaxis], np.array(["no", "yes"])[y])
+    known = Controller(named.predict_proba, "precision", **options)
+    known.calibrate(q[:, np.newaxis], np.array(["no", "yes"])[y], sites=sites)
+    assert np.isfinite(known.best_predict_param).all()

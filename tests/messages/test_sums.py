@@ -88,7 +88,7 @@ def test_by_hand():
         plan = fc.plan(n_points={"A": 2, "B": 2}, curve=fc.Bins([1, 2, 3], bounded=True), parts=2, risk=risk)
         assert fc.calibrate(plan, answer(plan, units, 2)).threshold == expected
     assert plan.law is None
-    promise = "at least {share} of the largest loss is avoided, in the mean over {whose}"
+    promise = "at least {share} of the largest loss is avoided{mean} for {whose}"
     assert fc.messages.claim(plan.designs[0], None) == promise
     assert plan.designs[0].levels[0].advice.n_points == 5
 

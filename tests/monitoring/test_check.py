@@ -207,3 +207,19 @@ def test_differences_too_small_to_find_are_refused():
         cases_needed(0.9, 0.8999)
     with pytest.raises(ValueError, match="coverage must be"):
         cases_needed(0.9, 0.9)
+
+
+def test_scores_of_losses_are_described_as_what_they_are():
+    """Of a loss of 0.2 in each case, a score exceeds the threshold in one of five, whatever the sets hold."""
+    rng = np.random.default_rng(0)
+    calibration = fc.conformalize({"A": rng.uniform(0.1, 1, 400)}, score="missed-labels", risk=0.2)
+    words = fc.monitoring.check(calibration, np.repeat([0.5, 0.95], [170, 30]), site="A").sentence()
+    assert words.startswith(
+        "Level 80 %: of 200 new cases at A, 170 (85.0 %) have scores up to the threshold, which scores "
+        "exceed as often as the mean share that is missed, so the mean share that is found at A is between"
+    )
+    assert "this check has 80 % power to detect a share found of" in words
+    few = fc.monitoring.check(calibration, np.repeat([0.5, 0.95], [100, 100]), site="A").sentence()
+    assert "evidence of a share found below 80 %. Either cases at A differ" in few
+    assert "inside" not in words + few
+    assert "coverage" not in words + few

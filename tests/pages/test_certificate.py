@@ -612,3 +612,74 @@ class TestGroups:
             "at most q of that class.",
         ):
             assert (words in text) == ("class" in group_by)
+
+
+class TestLosses:
+    """Ranks of scores of losses, sums of losses with and without a name, and answers."""
+
+    GRID: ClassVar = fc.Bins.uniform(0, 1, 20)
+
+    @staticmethod
+    def summed(risk=0.2, score=None):
+        grid = TestLosses.GRID
+        plan = fc.plan(n_points=SIZES, curve=grid, parts=100, risk=risk, score=score)
+        x = np.linspace(0.01, 1, 400)[:, np.newaxis]
+        losses = np.maximum(0, 1 - np.array(plan.designs[0].message.edges) / x)
+        policy = fc.SitePolicy(curves="plain")
+        reports = [fc.report(plan, losses=losses[:n], site=site, policy=policy) for site, n in SIZES.items()]
+        return fc.calibrate(plan, reports)
+
+    @staticmethod
+    def answered():
+        plan = fc.plan(
+            n_points=SIZES, curve=TestLosses.GRID, starts=10, risk=0.2, criterion="conditional", delta=0.1
+        )
+        policy, reports = fc.SitePolicy(curves="plain"), []
+        for site, n in SIZES.items():
+            confidence = np.linspace(0, 1, n)
+            given = {"losses": (confidence < 0.3).astype(float), "site": site, "policy": policy}
+            reports.append(fc.report(plan, confidence, **given))
+        return fc.calibrate(plan, reports)
+
+    def test_every_sentence_is_of_its_kind(self):
+        rng = np.random.default_rng(0)
+        ranked = fc.conformalize(
+            {"A": rng.random(300), "B": rng.random(300)}, score="missed-labels", risk=0.1
+        )
+        texts = {
+            "ranks": text_of(ranked),
+            "sums": text_of(self.summed(score="missed-labels")),
+            "unnamed": text_of(self.summed()),
+            "answers": text_of(self.answered()),
+        }
+        only = {
+            "the share is drawn at random": {"ranks"},
+            "With ties among scores": {"ranks"},
+            "votes needed": {"ranks"},
+            "The distribution of the coverage, level by level": {"ranks"},
+            "The guarantee, level by level": {"sums", "unnamed", "answers"},
+            "at most what is allowed.": {"sums", "unnamed"},
+            "What the loss is, is not part of the plan": {"unnamed"},
+            "Large losses": {"unnamed"},
+            "Selected in vain": {"ranks", "sums"},
+            "Cases without an answer": {"answers"},
+            "Sets of several labels": set(),
+            "Which score the sites used": set(),
+            "twice the share of the truth at one site": {"ranks"},
+            "would be covered": set(),
+            "the share covered": set(),
+            "that the mean share that is found has dropped": {"ranks", "sums"},
+            "A check needs": {"ranks", "sums"},
+            "The share of right answers if one site differs was not computed": {"answers"},
+            "the grid alone raises": set(),
+            "The threshold is one of the plan’s settings": {"sums", "unnamed", "answers"},
+            "in the mean over": set(),
+        }
+        for sentence, kinds in only.items():
+            assert {kind for kind, text in texts.items() if sentence in text} == kinds, sentence
+
+    def test_infinite_thresholds(self):
+        named, unnamed = (text_of(self.summed(risk=0.0001, score=score)) for score in ("missed-labels", None))
+        assert "that 99.99 % are found with these reports, so everything is selected." in named
+        assert "No setting guarantees that 99.99 % of the largest loss is avoided with" in unnamed
+        assert "every prediction set holds everything" not in named + unnamed

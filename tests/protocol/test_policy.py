@@ -1,5 +1,6 @@
 """Limits on what a site discloses, regardless of the plan."""
 
+import os
 from functools import partial
 
 import numpy as np
@@ -220,6 +221,19 @@ class TestFiles:
         )
         file.write_text("")
         assert SitePolicy.read(file) == SitePolicy()
+
+    @pytest.mark.skipif(os.name != "posix", reason="other systems have no modes")
+    def test_a_secret_that_others_may_read_is_said(self, tmp_path, recwarn):
+        file = tmp_path / "site.toml"
+        for text, mode, n_warnings in (("", 0o644, 0), ("secret", 0o600, 0), ("secret", 0o640, 1)):
+            file.write_text(text and 'secret = "a secret of sixteen"')
+            file.chmod(mode)
+            SitePolicy.read(file)
+            said = [str(warning.message) for warning in recwarn]
+            assert (
+                said
+                == [f"{file}: others may read this policy's secret; chmod 600 keeps it yours"] * n_warnings
+            )
 
     @pytest.mark.parametrize(
         ("text", "words"),

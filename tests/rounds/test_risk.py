@@ -1,6 +1,7 @@
 """Scores of losses over engines: computed at the site, with draws that no round can choose."""
 
 import logging
+import warnings
 
 import numpy as np
 import polars as pl
@@ -161,3 +162,63 @@ def test_a_plan_with_other_settings_in_one_group_is_refused():
         hostile = plan.model_copy(update={"designs": (first, other)})
         with pytest.raises(ValueError, match="must ask for the same ones in every group"):
             fc.protocol.loss_curve(hostile)
+
+
+# -- draws --------------------------------------------------------------------------------------------------
+
+SECRET = fc.SitePolicy(secret="a secret of sixteen")
+
+
+def calibration_of(plan, scores):
+    return fc.calibrate(plan, [fc.report(plan, scores, site="A", score=plan.score)])
+
+
+def check_scores(calibration, site, truth, p):
+    request = CheckRequest(rounds.pack_calibration(calibration))
+    return request.read_cases(site, {"truth": truth, "prediction": p}).scores
+
+
+@pytest.mark.parametrize("kept_in", ["ledger", "policy"])
+def test_a_check_draws_once_for_the_same_cases_and_again_for_new_ones(tmp_path, kept_in):
+    truth, p = some_cases()
+    secret = {"policy": SECRET}
+    if kept_in == "ledger":
+        secret = {"ledger": fc.Ledger.create(tmp_path / "site.db"), "dataset": "later"}
+    site, scores = rounds.Site("A", **secret), fc.scores.MissedLabels().score(truth, p, u=[0.5] * 200)
+    first, second = (calibration_of(plan_of(name), scores) for name in ("r1", "r2"))
+    drawn = check_scores(first, site, truth, p)
+    np.testing.assert_array_equal(check_scores(second, site, truth.astype(int), p), drawn)
+    later = np.where(np.arange(200)[:, None] == 199, ~truth, truth)  # one case differs, and so all draws do
+    assert (check_scores(first, site, later, p)[:199] != drawn[:199]).sum() > 10
+    assert (
+        request_of(plan_of("r1")).read_cases(site, {"truth": truth, "prediction": p}).scores != drawn
+    ).any()
+
+
+def test_private_checks_draw_by_the_place_of_a_case_whatever_the_others_are(tmp_path):
+    truth, p = some_cases()
+    site = rounds.Site("A", ledger=fc.Ledger.create(tmp_path / "site.db"), dataset="later", check_epsilon=1.0)
+    calibration = calibration_of(plan_of("r1"), fc.scores.MissedLabels().score(truth, p, u=[0.5] * 200))
+    later = np.where(np.arange(200)[:, None] == 199, ~truth, truth)
+    drawn = check_scores(calibration, site, truth, p)
+    np.testing.assert_array_equal(check_scores(calibration, site, later, p)[:199], drawn[:199])
+
+
+def test_a_site_without_a_secret_is_warned_where_it_draws():
+    truth, p = some_cases()
+    text = "'missed-labels' is drawn at random, and again in each round, .* fedconformal policy new"
+    with pytest.warns(UserWarning, match=text):
+        scores = (
+            request_of(plan_of("r1")).read_cases(rounds.Site("A"), {"truth": truth, "prediction": p}).scores
+        )
+    with pytest.warns(UserWarning, match=text):
+        check_scores(calibration_of(plan_of("r1"), scores), rounds.Site("A"), truth, p)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for policy, plan, computed in (
+            (SECRET, plan_of("r1"), {"truth": truth, "prediction": p}),
+            (PLAIN, plan_of("r1", curve=EDGES, parts=60), {"truth": truth, "prediction": p}),
+            (PLAIN, plan_of("r1"), {"scores": scores, "score": "missed-labels"}),
+            (PLAIN, plan_of("r1", score="absolute"), {"truth": p[:, 0], "prediction": p[:, 1]}),
+        ):
+            request_of(plan).read_cases(rounds.Site("A", policy=policy), computed)

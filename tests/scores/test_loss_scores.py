@@ -1,5 +1,6 @@
 """Scores of losses: their definition by brute force, and the risk that calibrated thresholds have."""
 
+import warnings
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -180,8 +181,16 @@ def test_bad_cases_are_refused_with_the_first():
         pixels.score([np.eye(3)], [np.eye(2)])
     with pytest.raises(ValueError, match="y must hold 1 images to match prediction, got 2"):
         pixels.score([np.eye(2)] * 2, [np.eye(2)])
-    with pytest.raises(ValueError, match="needs an array of images"):
+    with pytest.raises(
+        ValueError, match=r"prediction must be an array \(n, height, width\) or a list of images"
+    ):
         pixels.set(np.eye(2), 0.5)
+    with pytest.raises(ValueError, match=r"y must be an array \(n, height, width\) .* got \(2,\)"):
+        pixels.score(np.eye(2), np.eye(2))
+    with pytest.raises(ValueError, match=r"prediction must be .* got \(2,\)"):
+        pixels.score([np.eye(2)], [np.ones(2)])
+    with pytest.raises(TypeError, match="rng must be a numpy Generator or one number"):
+        from_losses([[1, 0]], [1, 2], rng=0)
     with pytest.raises(ValueError, match="u was given"):
         labels.sets([[0.5]], [0.5], u=[0.5])
 
@@ -317,3 +326,70 @@ def test_the_default_plan_for_labels_spreads_as_its_distribution():
     ratio, offset = spread_of_the_risk(5000)
     assert abs(ratio - 1) < 0.05
     assert abs(offset) < 5.3 / np.sqrt(5000)
+
+
+# -- cases without truth -----------------------------------------------------------------------------------
+
+
+def mostly_empty(n=200, share=0.1):
+    """Images of which a share show a tumour, all alike to the model."""
+    rng = np.random.default_rng(5)
+    has = np.arange(n) < share * n
+    return (rng.random((n, 3, 3)) < 0.5) & has[:, None, None], rng.uniform(0.1, 0.9, size=(n, 3, 3))
+
+
+def test_a_promise_says_that_cases_without_truth_count_as_found():
+    options = {"n_sites": 3, "n_points": 100, "score": "missed-pixels", "risk": 0.1}
+    end = "An image without true pixels counts as found completely."
+    for more, promised in (
+        (
+            {},
+            "On average, at least 90 % of an image's true pixels are found for new cases, if the model errs",
+        ),
+        (
+            {"criterion": "conditional"},
+            "at least 90 % of an image's true pixels are found on average for new",
+        ),
+    ):
+        plan = fc.plan(**options, **more)
+        design = plan.designs[0]
+        promise, criterion = fc.planning.PROMISES[design.promise](), fc.planning.CRITERIA[design.criterion]()
+        words = promise.sentence(criterion, 0.9, 0.1, claim=fc.messages.claim(design, plan.score))
+        words = words.replace("\xa0", " ").replace("\u202f", " ")
+        assert promised in words
+        assert words.endswith(end)
+        assert words.count("average") == 1
+
+
+@pytest.mark.parametrize("curve", [{}, {"curve": fc.Bins.uniform(0, 1, 10), "parts": 18}])
+def test_a_site_is_warned_of_many_cases_without_truth(curve):
+    truth, p = mostly_empty()
+    score = MissedPixels()
+    policy = fc.SitePolicy(curves="plain")
+
+    def answer(risk):
+        plan = fc.plan(n_points={"A": 200}, score=score, risk=risk, **curve)
+        edges = plan.designs[0].message.edges if curve else None
+        values = fc.protocol.score_cases(score, truth, p, edges=edges, plan=plan)
+        fc.report(plan, **{"losses" if curve else "scores": values}, site="A", policy=policy)
+
+    text = "90.0 % of the cases have nothing to find, or .* an allowed risk of 10 % the others may"
+    with pytest.warns(UserWarning, match=text):
+        answer(0.1)
+    truth |= np.arange(200)[:, None, None] % 10 != 5
+    with pytest.warns(UserWarning, match=r"^9\.0 % of the cases have nothing to find"):  # 18 of 200
+        answer(0.09)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        answer(0.2)
+
+
+def test_no_private_report_tells_how_many_cases_are_without_truth(tmp_path):
+    truth, p = mostly_empty()
+    ledger = fc.Ledger.create(tmp_path / "site.db")
+    ledger.set_budget("trial", 1)
+    plan = fc.plan(n_points={"A": 200}, score="missed-pixels", risk=0.3, privacy=fc.Privacy(epsilon=1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scores = fc.protocol.score_cases(MissedPixels(), truth, p, plan=plan, private=True)
+        fc.report(plan, scores, site="A", ledger=ledger, dataset="trial")

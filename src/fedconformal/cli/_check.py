@@ -3,13 +3,12 @@
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedconformal import monitoring, protocol
+from fedconformal import monitoring, rounds
 from fedconformal._files import STANDARD
 from fedconformal._tables import Dialect, read_column
 from fedconformal._text import count
@@ -19,7 +18,6 @@ from fedconformal.cli._show import number, paragraph, print_json, say, silence_o
 from fedconformal.documents import Calibration, Check, Plan, ReportPart
 from fedconformal.monitoring import Assessment, Comparison, CoverageCheck, LocalCheck, WatchRow
 from fedconformal.planning import PROMISES
-from fedconformal.protocol import SitePolicy
 
 _NEW = "This holds for new cases only: none of them may have been used to train or to calibrate."
 _MOST_ROWS = 20
@@ -55,7 +53,8 @@ def check(
     _check_options(site, confidence_level, private, ledger, dataset, output)
     published = _files.read(Calibration, calibration)
     group = column_of_labels(published.plan, group, calibration, target=target)
-    account = None if ledger is None else _files.open_ledger(ledger)
+    account, limits = None if ledger is None else _files.open_ledger(ledger), _files.read_policy(policy)
+    own = rounds.Site(site or "", ledger=account, dataset=dataset, policy=limits)
     with working("reading and counting scores"):
         labels, values, columns = read_cases(
             published.plan,
@@ -66,14 +65,7 @@ def check(
             target=target,
             prediction=prediction,
             private=private is not None,
-            draw=partial(
-                protocol.draw_source,
-                site=site or "",
-                policy=SitePolicy(),  # without its secret: later checks need draws of their own
-                ledger=account,
-                dataset=dataset,
-                use="check",
-            ),
+            draw=own.draw_source(of_check=True),
             dialect=Dialect(separator, decimal, encoding),
         )
         checked = published if label is None else select_group(published, label, calibration)
@@ -106,7 +98,7 @@ def check(
         epsilon=private,
         by=columns or ({group: labels} if group is not None and labels is not None else None),
         groups=labels,
-        policy=_files.read_policy(policy),
+        policy=limits,
         ledger=account,
         dataset=dataset,
         period=period,

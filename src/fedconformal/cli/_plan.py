@@ -16,7 +16,6 @@ from fedconformal.documents import Design, Plan
 from fedconformal.planning import CRITERIA, PROMISES
 from fedconformal.privacy import exact_text
 
-_DEFAULT_LEVEL = 0.9
 _INFEASIBLE = 3
 _MOST_SITES, _MOST_RANKS = 12, 6
 
@@ -49,7 +48,6 @@ def plan(
 ) -> None:
     """Make a plan."""
     check_output(output, force=force)
-    levels = confidence_level or [_DEFAULT_LEVEL]
     if risk and confidence_level:
         raise ValueError("--risk is 1 minus --confidence-level: give one of them")
     goal, delta = _parse.criterion(criterion)
@@ -59,7 +57,7 @@ def plan(
     options = dict(
         n_sites=_parse.sites(sites),
         **_parse.sizes(points, group or [], group_by),
-        confidence_level=levels[0] if len(levels) == 1 else levels,
+        confidence_level=confidence_level or None,
         risk=risk,
         criterion=goal,
         delta=delta,

@@ -14,7 +14,7 @@ from fedconformal.cli import _parse, _report
 from fedconformal.cli._files import check_output, read
 from fedconformal.cli._show import print_json, say
 from fedconformal.documents import Calibration, Plan
-from fedconformal.protocol import has_answers, prediction_sets, score_of
+from fedconformal.protocol import has_answers, loss_curve, prediction_sets, score_of
 from fedconformal.scores import Absolute, Score
 
 _TABLES = (".csv", ".parquet")
@@ -146,6 +146,8 @@ def _score(plan: Plan, name: str | None, columns: Sequence[str]) -> Score:
             raise ValueError(f"the plan fixes the score, {plan.score.name}: leave out --score, got {name!r}")
         return score_of(plan.score)
     score = _parse.score(name)
+    if score is None and loss_curve(plan) is not None:
+        raise ValueError("the calibration is of losses without a score, and makes no sets: give --score")
     if score is None and len(columns) != 1:
         raise ValueError(f"{len(columns)} columns of predictions and no score in the plan: give --score")
     return score or Absolute()

@@ -139,7 +139,7 @@ def read_cases(
     target: str | None,
     prediction: list[str] | None,
     private: bool,
-    draw: Callable[[Score], Any] = lambda score: None,
+    draw: Callable[..., Any] = lambda *cases: None,
     dialect: Dialect | None = None,
     by: Sequence[str] = (),
     curve: Curve | None = None,
@@ -159,9 +159,10 @@ def read_cases(
         arrays = read_arrays(path, [target, prediction[0], *names])
         texts = {name: [str(label) for label in arrays[name].tolist()] for name in names}
         score = image_score(plan.score, path)
-        truth, predicted, drawn = arrays[target], arrays[prediction[0]], score.draws(draw(score))
-        make = score.scores_or_nan if private else partial(measure_cases, score, edges=edges)
-        values = make(truth, predicted, **drawn)
+        truth, predicted = arrays[target], arrays[prediction[0]]
+        measure = partial(measure_cases, score, edges=edges, plan=plan, draw=draw)
+        make = partial(score.scores_or_nan, **score.draws(draw(score))) if private else measure
+        values = make(truth, predicted)
         return None if group is None else texts[group], values, {name: texts[name] for name in by}
     if target is None and group is None and not by and curve is None:
         with _asking_for_cases(plan):
@@ -190,15 +191,15 @@ def read_cases(
         truth = table.numbers(targets, nan=private)
     else:
         truth = _truth(plan, score, table, target, columns, private=private)
-    drawn = score.draws(draw(score))
     if private:
         # A case without a score gets NaN, and no error reveals it.
         predicted = table.numbers(columns, nan=True)
+        drawn = score.draws(draw(score))
         return labels, score.scores_or_nan(truth, predicted, columns, **drawn), columns_by_name
     predicted = prediction_of(score, table, columns)
     with by_line(table, columns):
         truth = score.truth_from(truth, argument=f"column {target!r}")
-        return labels, measure_cases(score, truth, predicted, edges, **drawn), columns_by_name
+        return labels, measure_cases(score, truth, predicted, edges, plan, draw), columns_by_name
 
 
 def _loss_columns(curve: Curve, table: Table, group: str | None, column: str | None) -> list[str]:

@@ -414,7 +414,7 @@ def claim(design: Design, score: ScoreRule | None) -> str:
     Returns
     -------
     str
-        A template with ``{share}`` and ``{whose}``.
+        A template with ``{share}``, ``{whose}`` and perhaps ``{mean}``; see `Score`.
     """
     return of(design.message).claim(design, score) or claim_of(None if score is None else score.name)
 

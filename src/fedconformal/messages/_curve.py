@@ -298,9 +298,7 @@ class CurveMessage(Message):
         if message.starts is not None:
             return "at least {share} of the answers are right, among {whose}"
         unnamed = message.parts is not None and score is None
-        return (
-            "at least {share} of the largest loss is avoided, in the mean over {whose}" if unnamed else None
-        )
+        return "at least {share} of the largest loss is avoided{mean} for {whose}" if unnamed else None
 
     def expected(
         self, design: Design, place: int, masses: Floats | None = None, *, runs: int = _RUNS, rng: int = 1

@@ -29,6 +29,7 @@ from fedconformal.monitoring._coverage import (
 )
 from fedconformal.planning import PROMISES, Promise
 from fedconformal.privacy import CountNoise
+from fedconformal.scores import LossScore, list_scores
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class LocalCheck:
         For each level the probability, or an upper bound of it, that a calibration gives no more than the
         upper end of the interval (in whole tenths of a percent, rounded up) although the promise's
         assumption holds; None where the distribution of the coverage is not known.
+    of_losses : bool
+        True if scores are of losses, so that the coverage is the mean share of the truth that is found.
     """
 
     site: str | None
@@ -58,6 +61,7 @@ class LocalCheck:
     levels: tuple[CoverageCheck, ...]
     promise: Promise
     low_by_luck: tuple[float | None, ...]
+    of_losses: bool = False
 
     @property
     def covered(self) -> Any:
@@ -93,7 +97,9 @@ class LocalCheck:
         """
         where = "here" if self.site is None else f"at {self.site}"
         lines = zip(self.levels, self.low_by_luck, strict=True)
-        return plain_spaces("\n".join(_sentence(level, luck, self.promise, where) for level, luck in lines))
+        words = _LOSSES if self.of_losses else _SETS
+        sentences = (_sentence(level, luck, self.promise, where, words) for level, luck in lines)
+        return plain_spaces("\n".join(sentences))
 
 
 def check(
@@ -189,10 +195,24 @@ def check(
         by_law = None if known is None else float(known.cdf(end))
         luck.append(1.0 if level.threshold == math.inf else by_law)
     promise = PROMISES[calibration.selected_designs[0].promise]()
-    return LocalCheck(site, values.size, tuple(levels), promise, tuple(luck))
+    rule = calibration.whole.plan.score
+    of_losses = rule is not None and rule.name in list_scores(LossScore)
+    return LocalCheck(site, values.size, tuple(levels), promise, tuple(luck), of_losses)
 
 
-def _sentence(check: CoverageCheck, low_by_luck: float | None, promise: Promise, where: str) -> str:
+# Words for what is counted and what follows; for the same cases again, and their share.
+_SETS = "fall inside their sets, so the true coverage", "fall inside", "coverage"
+_LOSSES = (
+    "have scores up to the threshold, which scores exceed as often as the mean share that is missed, so the "
+    "mean share that is found",
+    "have such scores",
+    "share found",
+)
+
+
+def _sentence(
+    check: CoverageCheck, low_by_luck: float | None, promise: Promise, where: str, words: tuple[str, ...]
+) -> str:
     """Describe the coverage of one level at a place, and the possible causes of a shortfall."""
     level, cases = percent(check.confidence_level), count(check.n, "new case")
     if check.threshold == math.inf:
@@ -200,40 +220,40 @@ def _sentence(check: CoverageCheck, low_by_luck: float | None, promise: Promise,
             f"Level {level}: the threshold is infinite, so the sets hold everything and cover all {cases} "
             f"{where}, whatever they are."
         )
-    low, high = check.interval
-    words = (
-        f"Level {level}: of {cases} {where}, {check.covered:,} ({nearest_percent(check.coverage)}) fall "
-        f"inside their sets, so the true coverage {where} is between {floor_percent(low)} and "
+    (low, high), (counted, again, share) = check.interval, words
+    text = (
+        f"Level {level}: of {cases} {where}, {check.covered:,} ({nearest_percent(check.coverage)}) "
+        f"{counted} {where} is between {floor_percent(low)} and "
         f"{ceiling_percent(high)} ({percent(check.confidence)} confidence)."
     )
     if not check.falls_short:
-        return f"{words} {_describe_power(check, where)}"
-    words += (
-        f" If it were {level} or more, this few would fall inside {_describe_odds(check.p_value)}, which is "
-        f"evidence of a coverage below {level}."
+        return f"{text} {_describe_power(check, where, again, share)}"
+    text += (
+        f" If it were {level} or more, this few would {again} {_describe_odds(check.p_value)}, which is "
+        f"evidence of a {share} below {level}."
     )
     causes = promise.shortfall(where)
     if low_by_luck is None:  # nothing follows from the condition of the second cause
-        return f"{words} It may be that {causes.partition(': if ')[0]}."
+        return f"{text} It may be that {causes.partition(': if ')[0]}."
     return (
-        f"{words} Either {causes} it gives {ceiling_percent(high)} or less with a "
+        f"{text} Either {causes} it gives {ceiling_percent(high)} or less with a "
         f"probability of at most {ceiling_percent(low_by_luck)}."
     )
 
 
-def _describe_power(check: CoverageCheck, where: str) -> str:
+def _describe_power(check: CoverageCheck, where: str, again: str, share: str) -> str:
     """Describe what follows where there is no significant shortfall."""
     level, cases = percent(check.confidence_level), count(check.n, "case")
     if check.interval[0] >= check.confidence_level:
         return f"That is at least {level}."
-    words = (
-        f"If it were {level}, this few or fewer would fall inside {_describe_odds(check.p_value)}: no "
-        f"evidence that the coverage {where} is below {level}, and no proof that it is not."
+    text = (
+        f"If it were {level}, this few or fewer would {again} {_describe_odds(check.p_value)}: no "
+        f"evidence that the {share} {where} is below {level}, and no proof that it is not."
     )
     if check.detectable is None:
-        return f"{words} With {cases} no check can detect a shortfall."
+        return f"{text} With {cases} no check can detect a shortfall."
     return (
-        f"{words} With {cases} this check has 80 % power to detect a coverage of "
+        f"{text} With {cases} this check has 80 % power to detect a {share} of "
         f"{floor_percent(check.detectable)} or less."
     )
 

@@ -22,7 +22,7 @@ from fedconformal.monitoring._check import Assessment, SiteCheck, assess
 from fedconformal.pages._claims import Budget, Claim, count_law_numbers, first_names
 from fedconformal.pages._render import read_asset, render, watch_picture
 from fedconformal.planning import CRITERIA, PROMISES
-from fedconformal.protocol import AssumptionKind, assumption_codes, assumption_sentences
+from fedconformal.protocol import AssumptionKind, assumption_codes, assumption_sentences, loss_curve
 
 _MOST_SHARES = 20
 _MOST_ANSWERED = 12  # of which the first page has names; the table has more
@@ -130,7 +130,9 @@ class CertificateView:
         self.score = self._known_score()
         self.has_label_score = isinstance(self.score, scores.LabelScore)
         self.has_loss_score = isinstance(self.score, scores.LossScore)
-        self.has_answers = getattr(self.plan.designs[0].message, "starts", None) is not None
+        self.kind, curve = "losses" if self.has_loss_score else "sets", loss_curve(self.plan)
+        if curve is not None:
+            self.kind = "sums" if curve.starts is None else "answers"
         losses = [messages.of(design.message).epsilon(design) for design in self.plan.designs]
         self.epsilon = max((float(loss) for loss in losses if loss is not None), default=None)
         self.sizes = None if sets is None else _set_sizes(sets, self.plan.confidence_levels)
@@ -259,6 +261,8 @@ class CertificateView:
     @property
     def check_plan(self) -> list[list[float]]:
         """Level, then lower coverages, each with the new cases with which a check detects it."""
+        if self.kind == "answers" or (self.kind == "sums" and self.score is None):
+            return []  # no score can be checked
         levels = sorted({level.level for level in self.finite_levels if level.level > max(_DROPS)})[:4]
         lower = {level: [round(level - drop, 9) for drop in _DROPS] for level in levels}
         return [[level, *chain(*((x, cases_needed(level, x)) for x in lower[level]))] for level in levels]

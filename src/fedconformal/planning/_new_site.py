@@ -149,11 +149,11 @@ class NewSite(Promise):
         claim: str = USUAL_CLAIM,
     ) -> str:
         """Return the average over sites, or the share of sites at which the level is reached."""
-        where, whose = "On average over new sites", "a site's cases"
+        where, whose, mean = "On average over new sites", "a site's cases", ""
         if criterion.takes_delta:
             share = percent(float(1 - Decimal(str(delta))))
-            where, whose = f"At {share} of new sites or more", "the site's cases"
-        return f"{where}, {claim.format(share=percent(level), whose=f'{whose}{group}')}."
+            where, whose, mean = f"At {share} of new sites or more", "the site's cases", " on average"
+        return f"{where}, {claim.format(share=percent(level), whose=f'{whose}{group}', mean=mean)}."
 
     def assumed(self) -> str:
         """Sites are exchangeable, with their sizes."""

@@ -142,8 +142,9 @@ class Criterion(ABC):
 
     def promise(self, level: float, whose: str, delta: float | None, claim: str = USUAL_CLAIM) -> str:
         """Return the promise as a sentence for a reader new to conformal prediction."""
-        sure = self.surety(delta)
-        return f"{sure[:1].upper()}{sure[1:]}, {claim.format(share=_text.percent(level), whose=whose)}."
+        sure, mean = self.surety(delta), "" if self.is_mean else " on average"
+        claimed = claim.format(share=_text.percent(level), whose=whose, mean=mean)
+        return f"{sure[:1].upper()}{sure[1:]}, {claimed}."
 
 
 @CRITERIA.register

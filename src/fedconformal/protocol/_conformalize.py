@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,7 +43,7 @@ from fedconformal.privacy import Ledger
 from fedconformal.protocol._calibrate import calibrate
 from fedconformal.protocol._plan import make_plan, warn_about
 from fedconformal.protocol._policy import SitePolicy
-from fedconformal.protocol._report import is_private, report
+from fedconformal.protocol._report import is_private, report, warn_of_empty
 from fedconformal.scores import IntervalScore, LabelScore, LossScore, Score, from_name
 
 _MANY = 1_000_000  # scores from which on threads are worth starting
@@ -466,13 +466,15 @@ def score_cases(
     *,
     classes: Sequence[str] | None = None,
     edges: Sequence[float] | None = None,
+    plan: Plan | CheckQuestion | None = None,
     private: bool = False,
-    rng: np.random.Generator | None = None,
+    draw: Callable[..., Any] = lambda *cases: None,
 ) -> Scores:
     """Return the score of each case from its truth and prediction, or its losses at these edges.
 
     Classes may be given by number, or by name where the plan names them; then columns of a data frame are
-    found by name. For a private answer a case without a score gets NaN, and no error reveals it.
+    found by name. For a private answer a case without a score gets NaN, and no error reveals it. ``draw`` is
+    as for `measure_cases`.
 
     Examples
     --------
@@ -482,7 +484,7 @@ def score_cases(
     array([0.25])
     """
     if score.takes_images and not private:
-        return measure_cases(score, truth, prediction, edges, **score.draws(rng))
+        return measure_cases(score, truth, prediction, edges, plan, draw)
     table, outcomes = plain_array(prediction), plain_array(truth)
     if isinstance(score, LossScore) and classes is not None:
         table, outcomes = _in_order("prediction", prediction, classes), _in_order("truth", truth, classes)
@@ -493,15 +495,24 @@ def score_cases(
             all_rows("truth", plain_array(truth), ~np.isnan(outcomes), rule)
     table = table[:, np.newaxis] if table.ndim == 1 else table
     if private:
-        return score.scores_or_nan(numbers_or_nan(outcomes), numbers_or_nan(table), **score.draws(rng))
+        drawn = score.draws(draw(score))
+        return score.scores_or_nan(numbers_or_nan(outcomes), numbers_or_nan(table), **drawn)
     outcomes = score.truth_from(outcomes, argument="truth")
-    return measure_cases(score, outcomes, score.prediction_from(table), edges, **score.draws(rng))
+    return measure_cases(score, outcomes, score.prediction_from(table), edges, plan, draw)
 
 
 def measure_cases(
-    score: Score, truth: Any, prediction: Any, edges: ArrayLike | None = None, **draws: Any
+    score: Score,
+    truth: Any,
+    prediction: Any,
+    edges: ArrayLike | None = None,
+    plan: Plan | CheckQuestion | None = None,
+    draw: Callable[..., Any] = lambda *cases: None,
 ) -> Floats:
     """Return the score of each case, or if edges are given its loss at each: 1 if it is missed, or a share.
+
+    Warns for a plan of losses if many cases have nothing to miss. ``draw`` takes score, truth and prediction
+    and returns the source of random numbers; for losses nothing is drawn.
 
     Examples
     --------
@@ -510,8 +521,11 @@ def measure_cases(
     array([[1., 0., 0.]])
     """
     if edges is not None and isinstance(score, LossScore):
+        if isinstance(plan, Plan):
+            warn_of_empty(plan, np.mean(score.losses(truth, prediction, [-1.0]) == 0))  # nothing is selected
         return score.losses(truth, prediction, edges)
-    values = score.score(truth, prediction, **draws)
+    drawn = score.draws(draw(score, truth, prediction)) if score.needs_draws else {}
+    values = score.score(truth, prediction, **drawn)
     return values if edges is None else np.array(values[:, np.newaxis] > np.asarray(edges), dtype=float)
 
 

@@ -61,7 +61,7 @@ def plan(
     n_sites: int | Iterable[str] | None = None,
     n_points: Sizes = None,
     *,
-    confidence_level: float | Iterable[float] = _USUAL_LEVEL,
+    confidence_level: float | Iterable[float] | None = None,
     risk: float | Iterable[float] | None = None,
     criterion: str | None = None,
     delta: float = 0.1,
@@ -90,7 +90,7 @@ def plan(
     n_points : int, iterable of int, or mapping from str to int, optional
         Calibration scores per site: one number, one per site, or a mapping from site names. Left out, the
         plan is open: sizes come with the reports, and the server solves its votes then.
-    confidence_level : float or iterable of float
+    confidence_level : float or iterable of float, default 0.9
         Coverage to reach, or several. 0.9 means nine tenths exactly.
     risk : float or iterable of float, optional
         Instead of ``confidence_level``: 1 minus it. With a score of losses, such as ``"missed-labels"``, the
@@ -261,7 +261,7 @@ def _read_request(given: SimpleNamespace) -> DesignRequest:
     """Check the options that all groups share; what is left out is as the promise, or the privacy, has it."""
     level = given.confidence_level if given.risk is None else _invert_risk(given)
     several = isinstance(level, Iterable) and not isinstance(level, (str, bytes))
-    listed = list(level) if several else [level]
+    listed = list(level) if several else [_USUAL_LEVEL if level is None else level]
     if len(listed) > MOST_LEVELS:
         raise ValueError(f"confidence_level must hold at most {MOST_LEVELS} levels, got {len(listed)}")
     levels = [_util.fraction("confidence_level", level) for level in listed]
@@ -310,7 +310,7 @@ def _read_request(given: SimpleNamespace) -> DesignRequest:
 def _invert_risk(given: SimpleNamespace) -> list[Fraction]:
     """Return 1 minus each risk."""
     level, risks = given.confidence_level, given.risk
-    if not isinstance(level, float) or level != _USUAL_LEVEL:
+    if level is not None:
         raise ValueError(f"risk is 1 - confidence_level: give one of them, got {risks!r} and {level!r}")
     several = isinstance(risks, Iterable) and not isinstance(risks, (str, bytes))
     return [1 - _util.fraction("risk", risk) for risk in (risks if several else [risks])]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from fedconformal import _util
+from fedconformal._files import warn_if_shared
 from fedconformal._text import count, one_line, quoted
 from fedconformal._util import read_regular
 from fedconformal.documents import CheckQuestion, Plan, check_public_key, is_signed_by
@@ -179,7 +180,10 @@ class SitePolicy:
         ValueError
             With the name of the file and the reason in one line.
         """
-        return cls.from_toml(read_regular(path, cls.LONGEST + 1), name=str(path))
+        policy = cls.from_toml(read_regular(path, cls.LONGEST + 1), name=str(path))
+        if policy.secret is not None:
+            warn_if_shared(Path(path), "policy's secret")
+        return policy
 
     @classmethod
     def from_toml(cls, content: bytes, *, name: str = "policy") -> Self:

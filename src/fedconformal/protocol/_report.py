@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._text import count, quoted
+from fedconformal._text import count, quoted, warn
 from fedconformal._util import Scores, all_rows, flat_scores, float_array, plain_array, private_numbers
 from fedconformal.documents import (
     Curve,
@@ -33,7 +33,7 @@ from fedconformal.messages import check_plan, of
 from fedconformal.privacy import Ledger, exact_text, fingerprint, keyed_generator
 from fedconformal.protocol._plan import Model, model_digest
 from fedconformal.protocol._policy import PolicyError, SitePolicy
-from fedconformal.scores import Score, from_name
+from fedconformal.scores import LossScore, Score, from_name, list_scores
 
 _USUAL_POLICY = SitePolicy()
 
@@ -136,13 +136,13 @@ def check_current(plan: Plan, used: str) -> None:
 
 
 def draw_source(
-    score: Score | ScoreRule | None,
-    *,
+    score: Score,
+    *cases: Any,
     site: str,
     policy: SitePolicy,
     ledger: Ledger | None,
     dataset: str | None,
-    use: str = "report",
+    of_check: bool = False,
 ) -> np.random.Generator | None:
     """Return the random numbers for a site's randomized scores, which no plan or round can choose.
 
@@ -151,24 +151,41 @@ def draw_source(
 
     Parameters
     ----------
-    score : Score, ScoreRule or None
+    score : Score
         Score of the plan.
+    *cases : array-like
+        Truth and prediction; not for private answers, where one case must not change the draw of another.
     site, policy, ledger, dataset
         As for `report`.
-    use : str
-        Another word for other cases, whose numbers must be independent of these.
+    of_check : bool
+        For a check, whose cases are new: the same cases have the same draw, and others another one.
 
     Returns
     -------
     numpy Generator or None
-        None: the system's own, where there is no secret, or the plan fixes no score.
+        None: the system's own, with a warning where the score is randomized, as there is no secret.
     """
-    names = dataset or site or "cases", "" if score is None else score.name, use
-    if score is not None and ledger is not None:
+    names = [dataset or site or "cases", score.name, "check" if of_check else "report"]
+    names += [_digest(cases)] if of_check and cases else []
+    if ledger is not None:
         return ledger.generator(*names)
-    if score is not None and policy.secret is not None:
+    if policy.secret is not None:
         return keyed_generator(policy.secret.encode(), *names)
+    if score.needs_draws:
+        warn(
+            f"score {score.name!r} is drawn at random, and again in each round, as there is neither a ledger "
+            "nor a policy with a secret: fedconformal policy new writes one"
+        )
     return None
+
+
+def _digest(cases: Any) -> str:
+    """Return a digest of arrays, and of lists of them, in their order; numbers count as floats."""
+    if isinstance(cases, list | tuple):
+        return hashlib.sha256("".join(map(_digest, cases)).encode()).hexdigest()
+    array = plain_array(cases)
+    values = array.astype("<f8" if array.dtype.kind in "biuf" else "U")
+    return hashlib.sha256(f"{array.shape}".encode() + values.tobytes()).hexdigest()
 
 
 def is_private(plan: Plan) -> bool:
@@ -283,8 +300,13 @@ def _read_values(plan: Plan, scores: Any, losses: Any) -> Any:
     if (losses is not None, scores is None) != (has_parts or has_starts, has_parts):
         wanted = "scores, and losses" if has_starts else "scores, and no losses"
         raise ValueError(f"this plan takes {'losses, and no scores' if has_parts else wanted}")
+    if curve is None and is_private(plan):
+        return private_numbers(scores)
     if curve is None:
-        return (private_numbers if is_private(plan) else flat_scores)(scores)
+        values = flat_scores(scores)
+        if plan.score is not None and plan.score.name in list_scores(LossScore):
+            warn_of_empty(plan, np.mean(values == 0))
+        return values
     values = float_array("losses", losses, ndim=2 if has_parts else 1)
     all_rows("losses", values, (values >= 0) & (values <= 1), "must lie between 0 and 1")
     if has_starts:
@@ -302,6 +324,17 @@ def _read_values(plan: Plan, scores: Any, losses: Any) -> Any:
     rows = np.empty(len(values), dtype=[("losses", np.float64, values.shape[1:])])
     rows["losses"] = values
     return rows
+
+
+def warn_of_empty(plan: Plan, share: float) -> None:
+    """Warn if cases that lose nothing at any threshold let the others lose more than is allowed."""
+    risk = float(1 - max(level.confidence_level for design in plan.designs for level in design.levels))
+    if share >= risk:
+        warn(
+            f"{100 * share:.1f} % of the cases have nothing to find, or it is found at every "
+            f"threshold: with an allowed risk of {100 * risk:g} % the others may be missed more often. "
+            "If these have no true label or pixel, leave them out to control the risk of the others"
+        )
 
 
 def _check_model(plan: Plan, model: Model) -> None:

@@ -249,6 +249,11 @@ class Site:
         """True if a ledger or a data set in it was given."""
         return self.ledger is not None or self.dataset is not None
 
+    def draw_source(self, *, of_check: bool = False) -> Callable[..., np.random.Generator | None]:
+        """Return the function that gives the random numbers of randomized scores."""
+        own: dict[str, Any] = {"policy": self.policy, "ledger": self.ledger, "dataset": self.dataset}
+        return partial(protocol.draw_source, site=self.name, of_check=of_check, **own)
+
 
 class Settings(BaseModel):
     """A site's own settings, which no server can change; everything may be left out."""
@@ -412,7 +417,7 @@ def read_cases(
     computed: Any,
     *,
     private: bool = False,
-    rng: np.random.Generator | None = None,
+    draw: Callable[..., Any] = lambda *cases: None,
     edges: Sequence[float] | None = None,
 ) -> Cases:
     """Read what a site's own function computed.
@@ -430,8 +435,8 @@ def read_cases(
         true classes are taken from ``truth``. Cases of a class that the plan does not have are left out.
     private : bool
         True if no case may be refused, as the answer is private.
-    rng : numpy Generator, optional
-        Source of the random numbers of a randomized score.
+    draw : callable, optional
+        Takes score, truth and prediction, and returns the random numbers of a randomized score.
     edges : sequence of float, optional
         Of a report with losses: where they are computed of truth and prediction.
 
@@ -463,7 +468,8 @@ def read_cases(
             is_known = ~np.isnan(places)
             # Scored as cases of some class: errors and draws must not depend on the classes of the plan.
             truth = [plan.classes[int(place)] for place in np.nan_to_num(places)]
-        options: dict[str, Any] = {"classes": plan.classes, "private": private, "rng": rng, "edges": edges}
+        options: dict[str, Any] = {"classes": plan.classes, "private": private, "draw": draw}
+        options |= {"edges": edges, "plan": plan}
         values = protocol.score_cases(rule, truth, computed["prediction"], **options)
         named = rule
         computed = {**computed, "scores" if edges is None else "losses": values}
@@ -518,12 +524,10 @@ class ReportRequest:
 
     def read_cases(self, who: Site, computed: Any) -> Cases:
         """Read what the site computed."""
-        rng = protocol.draw_source(
-            self.plan.score, site=who.name, policy=who.policy, ledger=who.ledger, dataset=who.dataset
-        )
         curve = protocol.loss_curve(self.plan)
         edges = None if curve is None else curve.edges
-        return read_cases(self.plan, computed, private=protocol.is_private(self.plan), rng=rng, edges=edges)
+        private = protocol.is_private(self.plan)
+        return read_cases(self.plan, computed, private=private, draw=who.draw_source(), edges=edges)
 
     def prepare(self, who: Site, model: str | None, cases: Cases) -> Prepared:
         """Prepare the answer: nothing is drawn, charged or written yet."""
@@ -570,16 +574,8 @@ class CheckRequest:
 
     def read_cases(self, who: Site, computed: Any) -> Cases:
         """Read what the site computed."""
-        policy = SitePolicy()  # without the secret of the site's own: later checks need draws of their own
-        rng = protocol.draw_source(
-            self.plan.score,
-            site=who.name,
-            policy=policy,
-            ledger=who.ledger,
-            dataset=who.dataset,
-            use="check",
-        )
-        return read_cases(self.plan, computed, private=who.check_epsilon is not None, rng=rng)
+        draw = who.draw_source(of_check=True)
+        return read_cases(self.plan, computed, private=who.check_epsilon is not None, draw=draw)
 
     def prepare(self, who: Site, model: str | None, cases: Cases) -> Prepared:
         """Prepare the answer: nothing is drawn, charged or written yet."""

@@ -96,12 +96,12 @@ def claim_of(name: str | None) -> str:
     Returns
     -------
     str
-        A template with ``{share}`` and ``{whose}``.
+        A template with ``{share}``, ``{whose}`` and perhaps ``{mean}``; see `Score`.
 
     Examples
     --------
-    >>> claim_of("missed-labels").format(share="90 %", whose="new cases")
-    "at least 90 % of a case's true labels are found, in the mean over new cases"
+    >>> claim_of("lac").format(share="90 %", whose="new cases", mean="")
+    'the truth lies inside the prediction set for at least 90 % of new cases'
     """
     return SCORES[name].claim if name is not None and name in SCORES else USUAL_CLAIM
 

@@ -78,7 +78,8 @@ class Score(ABC):
     takes_images : bool
         True if predictions are arrays of images, and not tables.
     claim : str
-        Promise to {whose} cases at a level, {share}, as the end of a sentence.
+        Promise to {whose} cases at a level, {share}, as the end of a sentence; {mean} is " on average" where
+        the beginning does not say so.
     has_unit : bool
         True if scores, and so the threshold, have the unit of what is predicted.
 

@@ -23,6 +23,8 @@ from fedconformal._util import Bools, Floats, all_rows, float_array, number_arra
 from fedconformal.scores._base import Draws, Score, as_draws, as_thresholds, wrong_columns
 from fedconformal.scores._label import BLOCK, MAX_EXCESS
 
+_CLAIM = "at least {{share}} of {}'s {} are found{{mean}} for {{whose}}. {} counts as found completely"
+
 
 def from_losses(
     losses: ArrayLike, settings: ArrayLike, rng: Draws | None = None, *, bound: float = 1.0
@@ -70,6 +72,8 @@ def from_losses(
         raise ValueError(f"settings must rise, got {grid.tolist()}")
     if not 0 < bound < np.inf:
         raise ValueError(f"bound must be a finite number above 0, got {bound!r}")
+    if isinstance(rng, int):
+        raise TypeError(f"rng must be a numpy Generator or one number in [0, 1) for each case, got {rng}")
     limits = bound * draw_uniform(rng, n)
     places, step = np.empty(n, dtype=np.intp), max(1, BLOCK // n_settings)
     for start in range(0, n, step):
@@ -160,7 +164,7 @@ class MissedLabels(LossScore):
     """
 
     name: ClassVar[str] = "missed-labels"
-    claim: ClassVar[str] = "at least {share} of a case's true labels are found, in the mean over {whose}"
+    claim: ClassVar[str] = _CLAIM.format("a case", "true labels", "A case without true labels")
 
     def score(self, y: ArrayLike, prediction: ArrayLike, *, u: Draws | None = None) -> Floats:
         """Return the smallest threshold at which the share of true labels missed is at most u.
@@ -254,7 +258,7 @@ class MissedPixels(LossScore):
 
     name: ClassVar[str] = "missed-pixels"
     takes_images: ClassVar[bool] = True
-    claim: ClassVar[str] = "at least {share} of an image's true pixels are found, in the mean over {whose}"
+    claim: ClassVar[str] = _CLAIM.format("an image", "true pixels", "An image without true pixels")
 
     def score(self, y: Any, prediction: Any, *, u: Draws | None = None) -> Floats:
         """Return the smallest threshold at which the share of true pixels missed is at most u.
@@ -316,7 +320,7 @@ class MissedPixels(LossScore):
 
     def _true_pixels(self, y: Any, prediction: Any) -> list[Floats]:
         """Return how improbable the true pixels of each image are."""
-        truths, images = _as_images(y), _as_images(prediction)
+        truths, images = _as_images(y, "y"), _as_images(prediction)
         if len(truths) != len(images):
             raise ValueError(f"y must hold {len(images)} images to match prediction, got {len(truths)}")
         pixels = []
@@ -335,8 +339,9 @@ class MissedPixels(LossScore):
     def prediction_from(self, table: ArrayLike, names: Sequence[str] | None = None) -> Floats:
         """Return an array of images as ``score`` and ``set`` take it; see `Score.prediction_from`."""
         images = number_array("prediction", table).astype(np.float64, copy=False)
-        if images.ndim < 3:
+        if images.ndim < 3 and names is not None:
             raise wrong_columns(self, np.atleast_2d(images), names)
+        _as_images(images)
         return images
 
     def set_words(self) -> str:
@@ -369,10 +374,12 @@ def _example(what: str, threshold: float) -> str:
     return f"For example, a {what} with a predicted probability of {least} or more is selected."
 
 
-def _as_images(values: Any) -> list[NDArray[Any]]:
-    if isinstance(values, list | tuple):
-        return [plain_array(image) for image in values]
-    return list(plain_array(values))
+def _as_images(values: Any, name: str = "prediction") -> list[NDArray[Any]]:
+    listed = values if isinstance(values, list | tuple) else np.atleast_1d(plain_array(values))
+    images = [plain_array(image) for image in listed]
+    if flat := [image.shape for image in images if image.ndim < 2]:
+        raise ValueError(f"{name} must be an array (n, height, width) or a list of images, got {flat[0]}")
+    return images
 
 
 def _as_mask(y: ArrayLike, name: str, image: int | None = None) -> Bools:
