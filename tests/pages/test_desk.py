@@ -86,7 +86,8 @@ class TestPlan:
     @pytest.mark.parametrize(
         ("more", "reason"),
         [
-            ({"privacy": {"epsilon": 2.0, "high": 9.0}}, "noise is charged to its ledger"),
+            ({"privacy": {"epsilon": 2.0, "high": 9.0}}, "does not answer plans of this kind"),
+            ({"score": "aps", "names": ["a"]}, "does not answer plans of this kind"),
             ({"keys": "a=ed25519:" + "5f" * 32}, "reports are signed with its key"),
         ],
     )
@@ -94,7 +95,7 @@ class TestPlan:
         assert order(tmp_path, "save", {"points": [400], "names": ["a"], **more})[0] == 200
         page = order(tmp_path, "desk")[1]
         assert reason in page
-        assert "fedconformal report plan.json cases.csv --site a -o report.json" in page
+        assert "fedconformal report plan.json cases.csv --site NAME -o report.json" in page
 
     @pytest.mark.parametrize(
         ("keys", "reason"),
@@ -340,3 +341,16 @@ class TestServer:
         (tmp_path / "file").write_text("")
         status, reason = order(tmp_path / "file" / "stay", "save", QUESTION)
         assert (status, "Not a directory" in reason) == (422, True)
+
+
+def test_nothing_is_written_behind_a_link(tmp_path):
+    folder, outside = tmp_path / "desk", tmp_path / "outside"
+    folder.mkdir()
+    outside.mkdir()
+    assert order(folder, "save", {"points": [400], "names": ["a"]})[0] == 200
+    (folder / "reports").symlink_to(outside)
+    plan = fc.Plan.read(folder / "plan.json")
+    report = fc.report(plan, range(400), site="a")
+    status, refusal = drop(folder, report)
+    assert status == 422, refusal
+    assert list(outside.iterdir()) == []

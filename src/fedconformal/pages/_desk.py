@@ -8,8 +8,18 @@ from typing import TypeVar
 
 from fedconformal._files import write_text
 from fedconformal.audit import verify
-from fedconformal.documents import Calibration, Check, Document, DocumentError, Facts, Plan, Refusal, Report
-from fedconformal.messages import of
+from fedconformal.documents import (
+    Calibration,
+    Check,
+    Curve,
+    Document,
+    DocumentError,
+    Facts,
+    Plan,
+    Ranks,
+    Refusal,
+    Report,
+)
 from fedconformal.monitoring._check import assess
 from fedconformal.pages._certificate import CertificateView, certificate, promise_sentences
 from fedconformal.pages._planner import make_plan
@@ -22,6 +32,8 @@ from fedconformal.rounds._folder import file_name
 
 _CALIBRATION, _CERTIFICATE = "calibration.json", "certificate.html"
 _REPORTS, _CHECKS = "reports", "checks"
+
+_ON_PAGE = ("absolute", "normalized", "cqr", "lac")  # scores that the answer page computes
 
 FILES = {PLAN_FILE: "application/json", _CALIBRATION: "application/json", _CERTIFICATE: "text/html"}
 """Files of the folder that the page links to, and their types."""
@@ -63,9 +75,15 @@ class Desk:
 
     @property
     def needs_command(self) -> bool:
-        """True if sites answer with the command alone: noise needs a ledger, and a signature a key."""
-        losses = [of(design.message).epsilon(design) for design in self.plan.designs]
-        return self.plan.keys is not None or any(loss is not None for loss in losses)
+        """True if the answer page refuses the plan: noise, signatures, draws and losses need the command."""
+        for design in self.plan.designs:
+            message, levels = design.message, getattr(design.message, "levels", None) or ()
+            extra = any(getattr(message, name, None) for name in ("epsilon", "parts", "starts"))
+            eta = any(getattr(level.rule, "eta", None) for level in levels)
+            if extra or eta or not isinstance(message, Ranks | Curve):
+                return True
+        score = None if self.plan.score is None else self.plan.score.name
+        return self.plan.keys is not None or score not in (None, *_ON_PAGE)
 
     @property
     def rows(self) -> list[list[str]]:
@@ -128,13 +146,11 @@ class Desk:
 Read = TypeVar("Read", bound=Document)
 
 
-def _read_all(
-    kind: type[Read], folder: Path, prefix: str = ""
-) -> tuple[list[tuple[Read, datetime]], list[Refusal]]:
+def _read_all(kind: type[Read], folder: Path) -> tuple[list[tuple[Read, datetime]], list[Refusal]]:
     """Read the documents of a folder, each with the time of its file; a refusal for every other file."""
     read, refused = [], []
     paths = list_json(folder) if folder.is_dir() else ()
-    for path in (path for path in paths if path.name.startswith(prefix)):
+    for path in paths:
         try:
             read.append((kind.read(path), datetime.fromtimestamp(path.stat().st_mtime).astimezone()))
         except (DocumentError, OSError) as error:
@@ -189,7 +205,7 @@ def _keep(folder: Path, document: Kept, counts: Callable[[Kept], bool]) -> None:
     """Write a document under a name of ours, unless another one of its site counts already."""
     text = document.to_json() + "\n"
     path = folder / file_name(document.kind, document.site, text)
-    read, _ = _read_all(type(document), folder, path.name.rpartition("-")[0])
+    read, _ = _read_all(type(document), folder)
     others = [other for other, _ in read if other.site == document.site and other != document]
     if counts(document) and any(map(counts, others)):
         raise ValueError(
@@ -203,11 +219,9 @@ def calibrate(folder: Path, body: bytes) -> str:
     """Write the calibration of the reports that count, and its certificate."""
     desk, order = Desk(folder), Order.model_validate_json(body)
     calibration = combine(desk.plan, desk.intake.reports, on_refused="skip", unreadable=desk.intake.refused)
-    page, target = desk.certify(calibration, []), folder / _CERTIFICATE
-    if order.replace:
-        target.unlink(missing_ok=True)  # never one beside another calibration
+    page = desk.certify(calibration, [])
     _write(folder / _CALIBRATION, calibration.to_json() + "\n", replace=order.replace)
-    _write(target, page)
+    _write(folder / _CERTIFICATE, page, replace=order.replace)
     return show(folder)
 
 
@@ -224,6 +238,8 @@ def _write(path: Path, text: str, *, replace: bool = False) -> None:
     """Write a file, and its folder if need be; what is there stays there unless it may be replaced."""
     if path.exists() and not replace:
         raise ValueError(f"{path} is there already: move it away to write another one")
+    if path.parent.is_symlink() or path.is_symlink():
+        raise ValueError(f"{path} must lie in the folder itself, not behind a link")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -189,7 +189,7 @@ def _file(path: Path, kind: str) -> Route:
     """Return the route of a file of the desk, which may run no script, whoever wrote it."""
 
     def answer(request: Request) -> Response:
-        if not path.is_file():
+        if not path.is_file() or path.is_symlink():
             raise HTTPException(404, f"{path.name} is not there")
         return FileResponse(path, media_type=kind, headers={"Content-Security-Policy": _FILE_POLICY})
 

@@ -49,7 +49,7 @@ export function readJson(text) {
   };
   try {
     // Strings get an s and numbers an n in front, and so become strings, too.
-    const tagged = text.replace(/"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*|:/g, (token) => {
+    const tagged = text.replace(/"(?:[^"\\]|\\.)*(?:"|$)|-?[0-9][0-9.eE+-]*|:/g, (token) => {
       fields += Number(token === ":");
       return token === ":" ? token : token.startsWith('"') ? `"s${token.slice(1)}` : `"n${token}"`;
     });

@@ -83,8 +83,9 @@ function makeFields(plan, names) {
   const needed = isScored(plan) ? ["Truth", ...(columns ?? [])] : ["Scores"];
   if (hasLabels && !(byClass && isScored(plan))) needed.push(byClass ? "True class" : "Group");
   const fields = needed.map((label, place) => {
-    const options = names.map((name, i) => element("option", i === place ? { selected: "" } : {}, name));
-    const select = element("select", { id: `column-${place}` }, ...options);
+    const guess = names.length === needed.length ? names[place] : names.find((it) => it.toLowerCase() === label.toLowerCase());
+    const items = ["", ...names].map((it) => element("option", { value: it, ...(it === guess && { selected: "" }) }, it || "…"));
+    const select = element("select", { id: `column-${place}` }, ...items);
     return element("p", { class: "field" }, element("label", { for: select.id }, label), select);
   });
   if (columns) return fields;
@@ -112,7 +113,7 @@ function takeCases() {
 function readCases(plan, table) {
   const chosen = [...$("chosen").querySelectorAll("select")].map((select) => select.value);
   const boxes = [...$("chosen").querySelectorAll("input:checked")].map((input) => input.value);
-  expect(new Set([...chosen, ...boxes]).size === chosen.length + boxes.length, "a column is chosen twice");
+  expect(new Set(["", ...chosen, ...boxes]).size === 1 + chosen.length + boxes.length, "choose the columns, each of them once");
   const { hasLabels, byClass } = grouping(plan);
   const label = hasLabels ? (byClass && isScored(plan) ? chosen[0] : chosen.pop()) : null;
   const [decimal, names] = [$("decimal").value, [...chosen.slice(1), ...boxes]];

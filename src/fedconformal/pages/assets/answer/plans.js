@@ -122,14 +122,13 @@ function checkGroups(plan) {
 
 // -- the site's policy -------------------------------------------------------------------------------------
 
-const STRING = '"[^"\\\\]*"';
 const SETTINGS = [
   ["max_numbers|max_answers|max_disclosed|round_down_to", "0|[1-9][0-9]{0,14}"],
   ["min_group", "[1-9][0-9]{0,14}"],
   ["max_epsilon", "(?=.*[1-9])(?:0|[1-9][0-9]{0,4})(?:\\.[0-9]{1,9})?"],
   ["private_only|report_seal", "true|false"],
   ["curves", '"private"|"plain"'],
-  ["scores|promises|messages", `\\[\\s*(?:${STRING}\\s*(?:,\\s*${STRING}\\s*)*)?\\]`],
+  ["scores|promises|messages", '\\[\\s*(?:"[^"\\\\]*"\\s*(?:,\\s*"[^"\\\\]*"\\s*)*)?\\]'],
   ["revoked", "\\[\\s*\\]"],
 ].map(([names, values]) => new RegExp(`^\\s*(${names})\\s*=\\s*(${values})\\s*(?:#.*)?$`));
 

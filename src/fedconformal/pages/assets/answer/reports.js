@@ -26,7 +26,7 @@ export function preview(plan, site) {
   const design = plan.designs.find((/** @type {any} */ each) => siteNames(each)?.includes(site)) ?? plan.designs[0];
   const place = design.sites?.findIndex((/** @type {any} */ kind) => kind.names?.includes(site) ?? true) ?? null;
   const isClear = siteNames(design) || !design.sites || new Set(design.sites.map((/** @type {any} */ kind) => kind.n)).size === 1;
-  const more = plan.designs.length > 1 ? " The plan asks the same of each group of cases." : "";
+  const more = plan.designs.length > 1 ? " Other groups of cases may differ; the last step shows each." : "";
   if (!isClear || place < 0) return `That depends on the name of your site, or on how many cases you have.${more}`;
   const what = MESSAGES[design.message.kind].describe(design, design.sites?.[place].n ?? EXAMPLE, place);
   return `${design.sites ? "" : `With ${EXAMPLE} cases, for example, `}${what}, and their number.${more}`;
