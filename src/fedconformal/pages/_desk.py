@@ -77,10 +77,12 @@ class Desk:
     def needs_command(self) -> bool:
         """True if the answer page refuses the plan: noise, signatures, draws and losses need the command."""
         for design in self.plan.designs:
-            message, levels = design.message, getattr(design.message, "levels", None) or ()
+            message = design.message
+            if not isinstance(message, Ranks | Curve):
+                return True
+            rules = [level.rule for level in message.levels] if isinstance(message, Ranks) else []
             extra = any(getattr(message, name, None) for name in ("epsilon", "parts", "starts"))
-            eta = any(getattr(level.rule, "eta", None) for level in levels)
-            if extra or eta or not isinstance(message, Ranks | Curve):
+            if extra or any(rule is not None and rule.eta is not None for rule in rules):
                 return True
         score = None if self.plan.score is None else self.plan.score.name
         return self.plan.keys is not None or score not in (None, *_ON_PAGE)
