@@ -357,6 +357,21 @@ STORY = {
 
 
 @pytest.mark.slow
+def test_no_column_is_chosen_for_a_person_where_it_is_not_clear(page, tmp_path):
+    """An identifier is no score, and names that differ in spaces alone are two columns."""
+    plan = fc.plan(n_points={"north": 20, "south": 20}, score="absolute")
+    choose_file(page, "plan", tmp_path / "plan.json", plan.to_json())
+    page.find_element(By.ID, "site").send_keys("north")
+    rows = "".join(f"{7004210 + 7 * i},{i},{i + 1},{i + 100}\n" for i in range(20))
+    paste(page, 'patient,outcome,model A,"model  A"\n' + rows)
+    until(page, lambda: "choose the columns" in text(page, "cases-refusal"))
+    assert not page.find_element(By.ID, "save").is_displayed()
+    for place, name in enumerate(["outcome", "model  A"]):
+        Select(page.find_element(By.ID, f"column-{place}")).select_by_value(name)
+    until(page, lambda: page.find_element(By.ID, "save").is_displayed())
+    assert "100.0" in text(page, "numbers")
+
+
 def test_a_site_answers_in_its_browser(page, tmp_path, capsys):
     requested(page)
     rng = np.random.default_rng(3)

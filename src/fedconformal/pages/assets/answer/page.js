@@ -179,7 +179,7 @@ $("paste").addEventListener("paste", (event) => {
 });
 $("paste").addEventListener("input", () => takeFile(new File([$("paste").value], "typed cells")));
 $("given").addEventListener("change", showColumns);
-for (const id of ["chosen", "decimal"]) $(id).addEventListener("input", takeCases);
+for (const kind of ["input", "change"]) for (const id of ["chosen", "decimal"]) $(id).addEventListener(kind, takeCases);
 $("site").addEventListener("input", answer);
 $("save").addEventListener("click", save);
 document.addEventListener("dragover", (event) => event.preventDefault());
