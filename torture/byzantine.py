@@ -110,5 +110,5 @@ SECTION = Section(
     "the threshold lies between those that the honest sites alone allow, and is verified",
     attack,
     runs=5_000,
-    quick=60,
+    quick=30,
 )

@@ -135,5 +135,5 @@ SECTION = Section(
     "refused on reading, or rejected by `verify`, from the file alone or with the reports",
     forge,
     runs=3_000,
-    quick=70,
+    quick=40,
 )

@@ -478,5 +478,5 @@ SECTION = Section(
     "no overspending, no second answer, no number beyond the policy; a calibration that verifies, or none",
     simulate,
     runs=10_000,
-    quick=150,
+    quick=40,
 )

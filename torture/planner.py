@@ -123,5 +123,5 @@ SECTION = Section(
     f"answered, or refused in one line, with a budget of {SECONDS} s and 500 MB each",
     question_planner,
     runs=60,
-    quick=3,
+    quick=1,
 )

@@ -220,7 +220,7 @@ class TestManySitesAlike:
         assert summed.min() < 0.01
         assert summed.max() > 0.99
 
-    @pytest.mark.parametrize("n_sites", [10_000, 1_000_000])
+    @pytest.mark.parametrize("n_sites", [10_000, pytest.param(1_000_000, marks=pytest.mark.nightly)])
     @pytest.mark.parametrize("criterion", ["stable", "conditional"])
     def test_claims_are_verified_and_refuted(self, n_sites, criterion):
         plan = fc.plan(n_sites=n_sites, n_points=500, numbers=3, criterion=criterion)

@@ -75,18 +75,19 @@ class TestEverythingWrittenIsRead:
         check = Check(calibration=ZERO, site=next(iter(sizes)), n=9, epsilon=None, covered=(9,) * n_levels)
         assert all(map(survives, (plan, *reports, calibration, check)))
 
-    @pytest.mark.parametrize("n", [25_000, 100_000])
+    @pytest.mark.parametrize("n", [25_000, pytest.param(100_000, marks=pytest.mark.nightly)])
     def test_a_plan_of_many_names(self, n):
         names = [f"site {i}" for i in range(n)]
         for plan in (fc.plan(names), fc.plan(n_points=dict.fromkeys(names, 40))):
             assert fc.Plan.from_json(plan.to_json()) == plan
 
+    @pytest.mark.nightly
     def test_a_plan_of_many_sizes(self):
         sizes = {f"site {i}": 20 + i for i in range(25_000)}
         plan = fc.plan(n_points=sizes, promise="each-site", curve=fc.Bins.uniform(0, 5, 9))
         assert fc.Plan.from_json(plan.to_json()) == plan
 
-    @pytest.mark.parametrize("n", [30_000, pytest.param(100_000, marks=pytest.mark.nightly)])
+    @pytest.mark.parametrize("n", [10_000, pytest.param(100_000, marks=pytest.mark.nightly)])
     def test_the_calibration_of_many_sites(self, n):
         names = tuple(f"site {i:05}" for i in range(n))
         plan = fc.plan(names)

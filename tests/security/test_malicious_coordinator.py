@@ -152,8 +152,15 @@ class TestAPlanThatBreaksItsOwnPromise:
             ({"n_sites": 10, "criterion": "conditional"}, {"levels.0.votes": 3}),
             ({"n_sites": 10, "max_faulty": 2}, {"levels.0.votes": 3}),
             ({"n_sites": 3, "promise": "each-site"}, {"message.levels.0.ranks.0": [250]}),
-            ({"n_sites": 10**6, "numbers": 5}, {"levels.0.votes": 10**6}),
-            ({"n_sites": 10**6, "numbers": 5, "criterion": "conditional"}, {"levels.0.votes": 10**6}),
+            ({"n_sites": 10**5, "numbers": 3}, {"levels.0.votes": 10**5}),
+            pytest.param(
+                {"n_sites": 10**6, "numbers": 5}, {"levels.0.votes": 10**6}, marks=pytest.mark.nightly
+            ),
+            pytest.param(
+                {"n_sites": 10**6, "numbers": 5, "criterion": "conditional"},
+                {"levels.0.votes": 10**6},
+                marks=pytest.mark.nightly,
+            ),
         ],
     )
     def test_is_not_answered_whoever_asks(self, options, fields):

@@ -470,7 +470,7 @@ class TestPrivate:
         scores, _ = private(tmp_path / "t.npy")
         assert np.array_equal(scores, [0.1, np.nan, 1e-300], equal_nan=True)
 
-    @pytest.mark.parametrize("text", ["0.5", "x" * 400_000_000])
+    @pytest.mark.parametrize("text", ["0.5", pytest.param("x" * 400_000_000, marks=pytest.mark.nightly)])
     def test_parquet_has_columns_of_numbers_alone(self, tmp_path, text):
         """A text of any length would decide whether the file can be read."""
         path = tmp_path / "t.parquet"
