@@ -271,6 +271,55 @@ class TestChecks:
         (folder / "checks" / "old.json").write_text(self.check(alone, "north").to_json())
         assert "another calibration" in order(folder, "desk")[1]
 
+    def test_refused_ones_do_not_take_the_others_with_them(self, folder, plan, calibrated):
+        drop(folder, self.check(calibrated, "north"))
+        alone = fc.calibrate(plan, [report(plan, site) for site in ("north", "south")])
+        (folder / "checks" / "old.json").write_text(self.check(alone, "south").to_json())
+        (folder / "checks" / "nothing.json").write_text("{}")
+        desk = Desk(folder)
+        assert [check.site for check in desk.checks[0]] == ["north"]
+        assert {(it.source, it.reason) for it in desk.checks[1]} == {
+            ("old.json", "south: checks another calibration"),
+            ("nothing.json", "not a check: format: is missing"),
+        }
+        assert (
+            "Replace certificate.html by one with these checks, without the refused ones"
+            in order(folder, "desk")[1]
+        )
+        assert drop(folder, self.check(calibrated, "south")) == (200, "")
+        assert "after the last check had come" not in order(folder, "desk")[1]
+        status, page = order(folder, "certify", {"replace": True})
+        assert (status, "after the last check had come" in page) == (200, True)
+        text = Reader((folder / "certificate.html").read_text()).text
+        assert fc.monitoring.compare(
+            calibrated, desk.checks[0] + [self.check(calibrated, "south")]
+        ).sentence() in (text.replace("\N{NO-BREAK SPACE}", " "))
+
+    def test_a_site_checks_every_month(self, folder, calibrated):
+        def check(site, period):
+            scores = np.random.default_rng(1).gamma(2.0, size=300)
+            return fc.monitoring.answer(calibrated, scores, site=site, period=period)
+
+        for month in ("2027-01", "2027-02"):
+            assert drop(folder, check("north", month)) == (200, "")
+        assert drop(folder, check("north", "2027-02")) == (200, "")
+        status, reason = drop(folder, check("north", "2027-02-05/2027-03-04"))
+        assert (status, "overlap" in reason) == (422, True)
+        assert drop(folder, self.check(calibrated, "south")) == (
+            422,
+            "south: has no period, unlike the checks before it",
+        )
+        assert "600 later cases since 2027-01, up to 2027-02" in order(folder, "desk")[1]
+        assert order(folder, "certify", {"replace": True})[0] == 200
+        assert "600 later cases since 2027-01" in Reader((folder / "certificate.html").read_text()).text
+
+    def test_a_lost_certificate_is_written_with_the_checks(self, folder, calibrated):
+        drop(folder, self.check(calibrated, "north"))
+        (folder / "certificate.html").unlink()
+        reply = answer("desk", b"{}", {}, folder).text
+        assert reply.count('id="certify"') == 1
+        assert "Write the certificate with these checks" in reply
+
 
 class TestServer:
     @pytest.fixture

@@ -280,7 +280,7 @@ def watch(calibration: Checked, checks: Iterable[Check], *, false_alarm: float =
     error, checks = float(fraction("false_alarm", false_alarm)), list(checks)
     if wrong := [check for check in checks if not isinstance(check, Check)]:
         raise TypeError(f"checks must be checks of this calibration, got {type(wrong[0]).__name__}")
-    refuse_misfits(calibration, checks, _find_overlaps(checks))
+    refuse_misfits(calibration, checks, find_overlaps(checks))
     periods = sorted({read_period(check.period or "") for check in checks}, key=lambda days: days[::-1])
     rows = [
         row
@@ -298,7 +298,7 @@ def watch(calibration: Checked, checks: Iterable[Check], *, false_alarm: float =
     return Watch(tuple(rows), error, period_text(*first), period_text(*last), _next_period(*last))
 
 
-def _find_overlaps(checks: Sequence[Check]) -> list[str]:
+def find_overlaps(checks: Sequence[Check]) -> list[str]:
     """Return a reason for each check without a period, and for each that overlaps another of its site."""
     reasons = [f"{check.site}: has no period" for check in checks if check.period is None]
     by_site: dict[str, list[tuple[date, date]]] = {}

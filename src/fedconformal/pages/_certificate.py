@@ -17,8 +17,8 @@ from fedconformal._text import count, floor_percent, nearest_percent, percent
 from fedconformal._version import __version__
 from fedconformal.audit import Finding, verify
 from fedconformal.documents import Calibration, Check, Design, Document, Facts, Plan
-from fedconformal.monitoring import Watch, WatchRow, cases_needed, plan_watch, watch
-from fedconformal.monitoring._check import Assessment, SiteCheck, assess
+from fedconformal.monitoring import WatchRow, cases_needed, plan_watch, watch
+from fedconformal.monitoring._check import SiteCheck, assess
 from fedconformal.pages._claims import Budget, Claim, count_law_numbers, first_names
 from fedconformal.pages._render import read_asset, render, watch_picture
 from fedconformal.planning import CRITERIA, PROMISES
@@ -94,12 +94,7 @@ def certificate(
                 f"{wrong.claim}: {wrong.detail}"
             )
     all_facts = (calibration.plan.terms.facts or Facts()).with_more(facts or {})
-    assessment, watched = None, None
-    if any(check.period for check in checks):
-        watched = watch(calibration, checks)
-    elif checks:
-        assessment = assess(calibration, list(checks))
-    view = CertificateView(calibration, findings, all_facts, assessment, sets, watched)
+    view = CertificateView(calibration, findings, all_facts, checks, sets)
     style = "\n".join(map(read_asset, ("common.css", "certificate.css")))
     return render("certificate.html", view=view, style=style, version=__version__)
 
@@ -112,13 +107,14 @@ class CertificateView:
         calibration: Calibration,
         findings: Sequence[Finding],
         facts: Facts,
-        assessment: Assessment | None = None,
+        checks: Sequence[Check] = (),
         sets: ArrayLike | None = None,
-        watched: Watch | None = None,
     ) -> None:
         self.calibration, self.plan, self.findings = calibration, calibration.plan, findings
         self.not_verified = [finding for finding in findings if finding.holds is None]
-        self.facts, self.assessment, self.watch = facts, assessment, watched
+        self.facts, has_periods = facts, any(check.period for check in checks)
+        self.watch = watch(calibration, checks) if has_periods else None
+        self.assessment = assess(calibration, list(checks)) if checks and not has_periods else None
         budget = Budget()
         self.claims = [Claim(calibration, part, budget) for part in calibration.parts]
         self.levels = [level for claim in self.claims for level in claim.levels]

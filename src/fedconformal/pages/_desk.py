@@ -20,7 +20,8 @@ from fedconformal.documents import (
     Refusal,
     Report,
 )
-from fedconformal.monitoring._check import assess
+from fedconformal.monitoring._check import refuse_misfits
+from fedconformal.monitoring._watch import find_overlaps
 from fedconformal.pages._certificate import CertificateView, certificate, promise_sentences
 from fedconformal.pages._planner import make_plan
 from fedconformal.pages._question import PlanQuestion, StrictModel
@@ -59,7 +60,7 @@ class Desk:
     def __init__(self, folder: Path) -> None:
         self.folder, self.plan = folder, Plan.read(folder / PLAN_FILE)
         reports, self.unreadable = _read_all(Report, folder / _REPORTS)
-        self.arrived = {report.digest: when for report, when in reports}
+        self.arrived = {report.digest: _written(path) for report, path in reports}
         self.intake = validate_reports(
             self.plan, [report for report, _ in reports], unreadable=self.unreadable
         )
@@ -120,23 +121,48 @@ class Desk:
 
     @cached_property
     def checks(self) -> tuple[list[Check], list[Refusal]]:
-        """Checks on later cases, and a refusal for every other file; one for all where they do not fit."""
+        """Checks on later cases in the order of their arrival, and a refusal for every other file."""
         read, refused = _read_all(Check, self.folder / _CHECKS)
-        checks = [check for check, _ in read]
-        try:
-            if self.calibration is not None and checks:
-                assess(self.calibration, checks)
-        except ValueError as error:
-            return [], [*refused, Refusal(source=_CHECKS, reason=str(error))]
+        checks: list[Check] = []
+        for check, path in sorted(read, key=lambda each: _written(each[1])):
+            if reason := self.find_conflict(check, checks):
+                refused.append(Refusal(source=path.name[:200], reason=f"{check.site}: {reason}"))
+            else:
+                checks.append(check)
         return checks, refused
+
+    def find_conflict(self, check: Check, others: list[Check]) -> str | None:
+        """Return the reason why a check cannot be assessed together with others; None if it can."""
+        assert self.calibration is not None
+        if others and (check.period is None) != (others[0].period is None):
+            return f"has {'no' if check.period is None else 'a'} period, unlike the checks before it"
+        own = [other for other in others if other.site == check.site]
+        if own and check.period is None:
+            return f"another check is in {self.folder / _CHECKS}; move it away to take this"
+        overlaps = find_overlaps([*own, check]) if own else []
+        try:
+            refuse_misfits(self.calibration, [check], overlaps)
+        except ValueError as error:
+            return str(error).rpartition(f"{check.site}: ")[2]
+        return None
+
+    @property
+    def certified(self) -> datetime:
+        """Time at which the certificate was written."""
+        return _written(self.folder / _CERTIFICATE)
+
+    @property
+    def has_new_checks(self) -> bool:
+        """True if a check has come since the certificate was written."""
+        paths = list_json(self.folder / _CHECKS)
+        return any(_written(path) > self.certified for path in paths)
 
     @cached_property
     def view(self) -> CertificateView:
         """Values of the calibration, verified with the reports where it is of these."""
         assert self.calibration is not None
         findings = verify(self.calibration, self.intake.reports if self.is_current else None)
-        assessment = assess(self.calibration, self.checks[0]) if self.checks[0] else None
-        return CertificateView(self.calibration, findings, Facts(), assessment)
+        return CertificateView(self.calibration, findings, Facts(), self.checks[0])
 
     def certify(self, calibration: Calibration, checks: list[Check]) -> str:
         """Return the certificate, with today's date unless the plan has one."""
@@ -148,17 +174,22 @@ class Desk:
 Read = TypeVar("Read", bound=Document)
 
 
-def _read_all(kind: type[Read], folder: Path) -> tuple[list[tuple[Read, datetime]], list[Refusal]]:
-    """Read the documents of a folder, each with the time of its file; a refusal for every other file."""
+def _read_all(kind: type[Read], folder: Path) -> tuple[list[tuple[Read, Path]], list[Refusal]]:
+    """Read the documents of a folder, each with its file; a refusal for every other file."""
     read, refused = [], []
     paths = list_json(folder) if folder.is_dir() else ()
     for path in paths:
         try:
-            read.append((kind.read(path), datetime.fromtimestamp(path.stat().st_mtime).astimezone()))
+            read.append((kind.read(path), path))
         except (DocumentError, OSError) as error:
             reason = str(error).removeprefix(f"{path}: ")
             refused.append(Refusal(source=path.name[:200], reason=reason))
     return read, refused
+
+
+def _written(path: Path) -> datetime:
+    """Return the time at which a file was written."""
+    return datetime.fromtimestamp(path.stat().st_mtime).astimezone()
 
 
 # -- what the page asks for: each takes the folder and the body of a request, and returns what is shown -----
@@ -189,30 +220,29 @@ def receive(folder: Path, body: bytes) -> str:
     except DocumentError as error:
         if "this is a check" not in str(error):
             raise
-        check = Check.from_json(body)
-        if not (folder / _CALIBRATION).exists():
+        check, desk = Check.from_json(body), Desk(folder)
+        if desk.calibration is None:
             raise ValueError(f"{check.site}: this is a check, and there is no {_CALIBRATION} yet") from None
-        assess(Calibration.read(folder / _CALIBRATION), [check])
-        _keep(folder / _CHECKS, check, lambda other: True)
+        checks = desk.checks[0]
+        if check not in checks and (reason := desk.find_conflict(check, checks)):
+            raise ValueError(f"{check.site}: {reason}") from None
+        _keep(folder / _CHECKS, check)
     else:
-        plan = Plan.read(folder / PLAN_FILE)
-        _keep(folder / _REPORTS, report, lambda other: bool(validate_reports(plan, [other]).reports))
+        plan, others = Plan.read(folder / PLAN_FILE), _read_all(Report, folder / _REPORTS)[0]
+        own = [other for other, _ in others if other.site == report.site and other != report]
+        if validate_reports(plan, [report]).reports and any(
+            validate_reports(plan, [it]).reports for it in own
+        ):
+            path = folder / _REPORTS
+            raise ValueError(f"{report.site}: another report is in {path}; move it away to take this")
+        _keep(folder / _REPORTS, report)
     return ""
 
 
-Kept = TypeVar("Kept", Report, Check)
-
-
-def _keep(folder: Path, document: Kept, counts: Callable[[Kept], bool]) -> None:
-    """Write a document under a name of ours, unless another one of its site counts already."""
+def _keep(folder: Path, document: Report | Check) -> None:
+    """Write a document under a name of ours, unless it is there already."""
     text = document.to_json() + "\n"
     path = folder / file_name(document.kind, document.site, text)
-    read, _ = _read_all(type(document), folder)
-    others = [other for other, _ in read if other.site == document.site and other != document]
-    if counts(document) and any(map(counts, others)):
-        raise ValueError(
-            f"{document.site}: another {document.kind} is in {folder}; move it away to take this"
-        )
     if not path.exists():
         _write(path, text)
 
