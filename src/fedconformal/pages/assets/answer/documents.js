@@ -20,6 +20,7 @@ export class Float {
   /** Write the fewest digits that give the same float64, as Python does: 4.0, 1e-07, 1e+16. */
   toString() {
     if (this.value === Infinity) return '"Infinity"';
+    // The browser finds the fewest digits; only the place of the point differs from Python's.
     const [mantissa, power] = Math.abs(this.value).toExponential().split("e");
     const [digits, exponent, sign] = [mantissa.replace(".", ""), Number(power), this.value < 0 ? "-" : ""];
     const size = String(Math.abs(exponent)).padStart(2, "0");
@@ -37,15 +38,16 @@ export class Float {
  * @param {string} text @returns {any} */
 export function readJson(text) {
   let fields = 0;
-  const revive = (/** @type {any} */ value) => {
+  // Take the marks off again; every field that is there counts one colon.
+  const revive = (value) => {
     if (typeof value === "string") return value.startsWith("s") ? value.slice(1) : readNumber(value.slice(1));
     if (value === null || typeof value !== "object") return value;
     if (Array.isArray(value)) return value.map(revive);
     const names = Object.keys(value);
-    const areStrings = names.every((name) => name.startsWith("s"));
-    expect(areStrings, "a field has a number for a name");
+    expect(!names.some((name) => name.startsWith("n")), "a field has a number for a name");
     fields -= names.length;
-    return Object.assign(Object.create(null), Object.fromEntries(names.map((name) => [name.slice(1), revive(value[name])])));
+    const entries = names.map((name) => [name.slice(1), revive(value[name])]);
+    return Object.assign(Object.create(null), Object.fromEntries(entries)); // "__proto__" is a name like others
   };
   try {
     // Strings get an s and numbers an n in front, and so become strings, too.
@@ -54,6 +56,7 @@ export function readJson(text) {
       return token === ":" ? token : token.startsWith('"') ? `"s${token.slice(1)}` : `"n${token}"`;
     });
     const content = revive(JSON.parse(tagged));
+    // JSON.parse keeps one of two fields with the same name, so that a colon is left over.
     expect(fields === 0, "a field occurs twice");
     return content;
   } catch (error) {
@@ -76,8 +79,7 @@ export function writeJson(value, form, indent = "\n") {
   if (typeof value !== "object") return typeof value === "string" ? JSON.stringify(value) : String(value);
   const [isCanonical, inner] = [form === "canonical", `${indent}  `];
   const names = isCanonical ? Object.keys(value).sort() : Object.keys(value);
-  const field = (/** @type {string} */ name) =>
-    `${JSON.stringify(name)}:${isCanonical ? "" : " "}${writeJson(value[name], form, inner)}`;
+  const field = (name) => `${JSON.stringify(name)}:${isCanonical ? "" : " "}${writeJson(value[name], form, inner)}`;
   const items = Array.isArray(value) ? value.map((each) => writeJson(each, form, inner)) : names.map(field);
   const [open, close] = Array.isArray(value) ? "[]" : "{}";
   if (form !== "indented" || !items.length) return open + items.join(isCanonical ? "," : ", ") + close;
@@ -98,16 +100,17 @@ const INVISIBLE = /[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe0
 
 /** Return whether it is one printable line without spaces around it.
  * @param {unknown} text @param {number} longest @returns {text is string} */
-export const isLine = (text, longest) =>
-  typeof text === "string" && text !== "" && !UNPRINTABLE.test(text) && text === text.trim() && [...text].length <= longest;
+export const isLine = (text, longest) => typeof text === "string" && isPrintable(text) && [...text].length <= longest;
+const isPrintable = (/** @type {string} */ text) => text !== "" && text === text.trim() && !UNPRINTABLE.test(text);
 
 /** Return whether a site may have this name. @param {unknown} name */
 export const isSiteName = (name) => isLine(name, 200) && !INVISIBLE.test(name) && name === name.normalize("NFC");
 
 /** Write a few names as refusals do. @param {readonly string[]} names */
 export function quoted(names) {
-  const short = names.slice(0, 5).map((name) => ([...name].length > 40 ? `${[...name].slice(0, 37).join("")}...` : name));
-  return short.map((name) => `'${name}'`).join(", ") + (names.length > 5 ? ", ..." : "");
+  const shorten = (name) => ([...name].length > 40 ? `${[...name].slice(0, 37).join("")}...` : name);
+  const shown = names.slice(0, 5).map((name) => `'${shorten(name)}'`);
+  return shown.join(", ") + (names.length > 5 ? ", ..." : "");
 }
 
 /** Write "1 score" or "2,000 scores". @param {number} number @param {string} word */

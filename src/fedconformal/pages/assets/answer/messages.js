@@ -4,16 +4,16 @@
 import { Float, count, expect, quoted } from "./documents.js";
 
 /** @typedef {import("./tables.js").Table} Table */
-export const near = (/** @type {number} */ value) => String(Number(value.toPrecision(4)));
-const withUnit = (/** @type {number} */ value, unit = "") => `${near(value)} ${unit}`.trim();
+export const near = (value) => String(Number(value.toPrecision(4)));
+const withUnit = (value, unit = "") => `${near(value)} ${unit}`.trim();
 
 // -- scores: the columns that each needs, how it is computed, and what one of them tells ---------------------
 
 /** Return a score of the truth and a predicted band, max(lower - y, y - upper) / scale.
  * @param {(row: number[]) => number[]} band Lower end, upper end and scale of one row. */
-const distance = (band) => (/** @type {Table} */ table, /** @type {string} */ target, /** @type {string[]} */ names, decimal) => {
+const distance = (band) => (/** @type {Table} */ table, target, names, decimal) => {
   const [truth, ...predicted] = table.numbers([target, ...names], decimal);
-  const values = (/** @type {number} */ row) => predicted.map((column) => column[row]);
+  const values = (row) => predicted.map((column) => column[row]);
   const scores = truth.map((y, row) => {
     const [lower, upper, scale] = band(values(row));
     return values(row).every(Number.isFinite) && scale > 0 ? Math.max(lower - y, y - upper) / scale : NaN;
@@ -38,7 +38,8 @@ export const SCORES = {
     columns: ["Lower quantile", "Upper quantile"],
     compute: distance(([lower, upper]) => [lower, upper, 1]),
     tells: (value, unit) =>
-      `for one of your cases the truth was ${withUnit(Math.abs(value), unit)} ${value > 0 ? "outside" : "inside"} the predicted range`,
+      `for one of your cases the truth was ${withUnit(Math.abs(value), unit)} ` +
+      `${value > 0 ? "outside" : "inside"} the predicted range`,
   },
   lac: {
     columns: null, // one for each class
@@ -46,6 +47,7 @@ export const SCORES = {
       const columns = table.numbers(inClassOrder(names, classes), decimal);
       const [truth, row] = [classPlaces(table, target, names, classes), (i) => columns.map((column) => column[i])];
       const scores = Float64Array.from(truth, (place, i) => {
+        // As in Python: each probability lies between 0 and 1, and a row sums to 1, up to rounding.
         const sum = row(i).reduce((total, p) => (p >= 0 && p <= 1 + 1e-6 ? total + p : NaN), 0);
         return sum >= 1 - 1e-3 && sum <= 1 + 1e-3 ? 1 - columns[place][i] : NaN;
       });
@@ -60,7 +62,9 @@ export const SCORES = {
  * @param {string[]} names @param {string[]} [classes] */
 export function inClassOrder(names, classes) {
   expect(names.length > 1, "choose a column of probabilities for each class");
-  if (!classes || (names.length === classes.length && names.every((name, i) => name === `column_${i + 1}`))) return names;
+  const isUnnamed = names.every((name, i) => name === `column_${i + 1}`); // as tables call them
+  if (!classes || (isUnnamed && names.length === classes.length)) return names;
+  // Names of columns may begin alike, such as p_sick and p_well for the classes sick and well.
   const shared = Math.max(0, Math.floor(([...names.join("")].length - [...classes.join("")].length) / classes.length));
   const known = names.map((name) => [...name].slice(shared).join(""));
   const isAlike = names.every((name, i) => name === [...names[0]].slice(0, shared).join("") + known[i]);
@@ -74,7 +78,7 @@ export function inClassOrder(names, classes) {
 function classPlaces(table, target, columns, classes) {
   const [labels, names] = [table.labels(target), classes ?? columns];
   const places = new Map(names.map((name, i) => [name, i]));
-  const isNumber = (/** @type {string} */ label) => /^[0-9]{1,9}$/.test(label) && !places.has(label);
+  const isNumber = (label) => /^[0-9]{1,9}$/.test(label) && !places.has(label);
   const byNumber = !classes && !columns.every((name) => /^\p{Nd}+$/u.test(name)) && labels.every(isNumber);
   const truth = labels.map((label) => (byNumber ? Number(label) : (places.get(label) ?? NaN)));
   const known = truth.map((place) => (place < names.length ? place : NaN));
@@ -98,6 +102,7 @@ export function ranksOfRule(rule, level, n) {
   if (rule.spacing === undefined) return [middle];
   const [[p, q], [s, t], numbers] = [ratio(level), ratio(rule.spacing), Math.min(rule.numbers, n)];
   const [wide, square] = [(10n * BigInt(n)) ** 2n, (25n * s * s * BigInt(n) * p * (q - p)) / (t * t * q * q)];
+  // The integer square root of a BigInt: the float64 may be off by one in either direction.
   let root = BigInt(Math.floor(Math.sqrt(Number(square < wide ? square : wide))));
   if (root * root > square) root -= 1n;
   if (square < wide && (root + 1n) * (root + 1n) <= square) root += 1n;
@@ -109,11 +114,12 @@ export function ranksOfRule(rule, level, n) {
 
 // -- messages: each counts what leaves, describes it as Python does, makes it, and explains every number -----
 
-const ordinal = (/** @type {number} */ number) =>
-  number.toLocaleString("en-US") + ((Math.floor(number / 10) % 10 !== 1 && ["th", "st", "nd", "rd"][number % 10]) || "th");
+const ending = (number) => (Math.floor(number / 10) % 10 !== 1 && ["th", "st", "nd", "rd"][number % 10]) || "th";
+const ordinal = (/** @type {number} */ number) => number.toLocaleString("en-US") + ending(number);
 const percent = (level) => `${near((100 * Number(ratio(level)[0])) / Number(ratio(level)[1]))} %`;
+// By the rule where sizes are open, so that there are no places, else as the plan lists them.
 const ranksFor = ({ message, levels }, n, place) =>
-  message.levels.map((each, i) => (place === null ? ranksOfRule(each.rule, levels[i].confidence_level, n) : each.ranks[place]));
+  message.levels.map(({ rule, ranks }, i) => ranks?.[place] ?? ranksOfRule(rule, levels[i].confidence_level, n));
 const different = (ranks, n) => [...new Set(ranks.flat())].filter((rank) => rank <= n).sort((a, b) => a - b);
 const countCells = (message) => message.edges.length + Number(message.bounded ?? false);
 
@@ -138,8 +144,8 @@ export const MESSAGES = {
     explain: (design, payload, n, tells) => {
       const few = (level) => `No score: ${count(n, "case")} are too few for a finite threshold at the ${level} level.`;
       const rest = (rank) => `${count(rank - 1, "other score")} of yours ${rank === 2 ? "is" : "are"} no larger`;
-      const meaning = (rank, value, level) =>
-        `The ${ordinal(rank)} smallest of your ${count(n, "score")}, for the ${level} level: ${tells(value)}; ${rest(rank)}.`;
+      const which = (rank) => `The ${ordinal(rank)} smallest of your ${count(n, "score")}`;
+      const meaning = (rank, value, level) => `${which(rank)}, for the ${level} level: ${tells(value)}; ${rest(rank)}.`;
       return payload.levels.flatMap(({ ranks, values }, i) => {
         const level = percent(design.levels[i].confidence_level);
         return ranks.map((rank, j) => [values[j], rank > n ? few(level) : meaning(rank, values[j].value, level)]);
@@ -151,7 +157,8 @@ export const MESSAGES = {
     addsUp: true,
     countNumbers: (design) => countCells(design.message),
     describe: ({ message }, n) =>
-      `the counts of your ${count(n, "score")} in ${count(countCells(message), "cell")}, which show every score up to the width of a cell`,
+      `the counts of your ${count(n, "score")} in ${count(countCells(message), "cell")}, ` +
+      "which show every score up to the width of a cell",
     answer: (design, sorted, _place, smallest) => {
       const counts = new Array(countCells(design.message)).fill(0);
       let cell = 0;

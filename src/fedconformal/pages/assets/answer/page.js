@@ -3,12 +3,12 @@
 
 import { Refusal, count, expect } from "./documents.js";
 import { SCORES, near } from "./messages.js";
-import { COMMAND, checkCurrent, grouping, readPlan, readPolicy, siteNames } from "./plans.js";
+import { COMMAND, checkCurrent, grouping, isDifferent, readPlan, readPolicy, siteNames } from "./plans.js";
 import { prepare, preview } from "./reports.js";
 import { Table, decode } from "./tables.js";
 
 const [BARS, HEIGHT, MOST_NAMES] = [40, 100, 500]; // of the histogram, and suggested names of sites
-const $ = (/** @type {string} */ id) => /** @type {any} */ (document.getElementById(id));
+const $ = (id) => /** @type {any} */ (document.getElementById(id));
 /** @type {any} The plan, the policy, the cases as a table and as scores with labels, and the text to save. */
 const state = { plan: null, policy: {}, cases: null, scored: null, text: "", turn: 0 };
 
@@ -23,7 +23,7 @@ function element(tag, attributes, ...children) {
 /** Show why something was refused, or nothing. @param {string} id @param {unknown} error */
 function complain(id, error) {
   const reason = error instanceof Refusal ? error.message : `the page cannot read this: use ${COMMAND}`;
-  $(id).textContent = error ? `Refused: ${reason}.` : "";
+  $(id).textContent = error ? `${reason}.` : "";
 }
 
 // -- the plan and the policy -------------------------------------------------------------------------------
@@ -43,9 +43,11 @@ async function takePlan(text) {
   [$("signed").hidden, $("about").hidden] = [!signer, false];
 }
 
-/** Take a file for what is wanted, or else for what its content shows it to be. @param {File} file @param {string} [wanted] */
+/** Take a file for what is wanted, or else for what its content shows it to be.
+ * @param {File} file @param {string} [wanted] "plan", "policy" or "cases". */
 async function takeFile(file, wanted) {
   const bytes = new Uint8Array(await file.arrayBuffer());
+  // Documents begin with a brace, policies end in .toml, and everything else is a table.
   const isDocument = /^\s*\{/.test(new TextDecoder().decode(bytes.slice(0, 100)));
   const kind = wanted || (isDocument ? "plan" : /\.toml$/i.test(file.name) ? "policy" : "cases");
   const text = () => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
@@ -80,18 +82,21 @@ function showColumns() {
 function makeFields(plan, names) {
   const { hasLabels, byClass } = grouping(plan);
   const columns = isScored(plan) ? SCORES[plan.score.name].columns : [];
+  // Scores that were computed elsewhere take one column; the true class is the truth where that is a column.
   const needed = isScored(plan) ? ["Truth", ...(columns ?? [])] : ["Scores"];
   if (hasLabels && !(byClass && isScored(plan))) needed.push(byClass ? "True class" : "Group");
   const fields = needed.map((label, place) => {
-    const guess = names.length === needed.length ? names[place] : names.find((it) => it.toLowerCase() === label.toLowerCase());
-    const items = ["", ...names].map((it) => element("option", { value: it, ...(it === guess && { selected: "" }) }, it || "…"));
+    const namesake = names.find((name) => name.toLowerCase() === label.toLowerCase());
+    const guess = names.length === needed.length ? names[place] : namesake;
+    const items = ["", ...names].map((name) => new Option(name || "…", name, name === guess, name === guess));
     const select = element("select", { id: `column-${place}` }, ...items);
     return element("p", { class: "field" }, element("label", { for: select.id }, label), select);
   });
   if (columns) return fields;
   const boxes = names.map((name, i) => {
-    const isClass = i > 0 && (plan.classes ?? [""]).some((/** @type {string} */ ending) => name.endsWith(ending));
-    return element("label", {}, element("input", { type: "checkbox", value: name, ...(isClass && { checked: "" }) }), ` ${name}`);
+    const isClass = i > 0 && (plan.classes ?? [""]).some((ending) => name.endsWith(ending));
+    const box = element("input", { type: "checkbox", value: name, ...(isClass && { checked: "" }) });
+    return element("label", {}, box, ` ${name}`);
   });
   return [...fields, element("fieldset", {}, element("legend", {}, "Probabilities of the classes"), ...boxes)];
 }
@@ -113,7 +118,7 @@ function takeCases() {
 function readCases(plan, table) {
   const chosen = [...$("chosen").querySelectorAll("select")].map((select) => select.value);
   const boxes = [...$("chosen").querySelectorAll("input:checked")].map((input) => input.value);
-  expect(new Set(["", ...chosen, ...boxes]).size === 1 + chosen.length + boxes.length, "choose the columns, each of them once");
+  expect(isDifferent(["", ...chosen, ...boxes]), "choose the columns, each of them once");
   const { hasLabels, byClass } = grouping(plan);
   const label = hasLabels ? (byClass && isScored(plan) ? chosen[0] : chosen.pop()) : null;
   const [decimal, names] = [$("decimal").value, [...chosen.slice(1), ...boxes]];
@@ -126,17 +131,18 @@ function readCases(plan, table) {
 
 /** Prepare the report, and show all of it. */
 async function answer() {
-  const [{ plan, policy, scored }, site, turn] = [state, $("site").value, (state.turn += 1)];
+  const [{ plan, policy, scored }, site, turn] = [state, siteName(), (state.turn += 1)];
   [$("leaves").hidden, $("saved").textContent, state.text] = [true, "", ""];
   complain("answer-refusal", null);
   $("asks").textContent = plan ? preview(plan, site) : "";
   if (!plan || !scored || !site) return;
   try {
-    const { sentence, meanings, text } = await prepare(plan, policy, site, scored.scores, scored.labels, isScored(plan));
+    const { scores, labels } = scored;
+    const { sentence, meanings, text } = await prepare(plan, policy, site, scores, labels, isScored(plan));
     if (turn !== state.turn) return; // something has changed meanwhile
-    const row = ([value, meaning]) =>
-      element("tr", {}, element("td", { class: "number" }, String(value).replace(/"/g, "")), element("td", {}, meaning));
-    $("numbers").replaceChildren(...meanings.map(row));
+    const number = (value) => element("td", { class: "number" }, String(value).replace(/"/g, "")); // of "Infinity"
+    const rows = meanings.map(([value, meaning]) => element("tr", {}, number(value), element("td", {}, meaning)));
+    $("numbers").replaceChildren(...rows);
     [$("sentence").textContent, $("file").textContent, $("save").textContent] = [sentence, text, `Save ${fileName()}`];
     [$("leaves").hidden, state.text] = [false, text];
   } catch (error) {
@@ -147,6 +153,7 @@ async function answer() {
 /** @param {Float64Array} scores */
 function drawHistogram(scores) {
   const finite = scores.filter(Number.isFinite);
+  // A loop over pairs, as Math.min(...scores) fails for a million of them.
   const [low, high] = finite.reduce(([a, b], score) => [Math.min(a, score), Math.max(b, score)], [Infinity, -Infinity]);
   const sizes = new Array(BARS).fill(0);
   for (const score of finite) sizes[Math.min(BARS - 1, Math.floor(((score - low) / (high - low || 1)) * BARS))] += 1;
@@ -157,7 +164,9 @@ function drawHistogram(scores) {
   $("understood").hidden = false;
 }
 
-const fileName = () => `${$("site").value.replace(/[\\/:*?"<>|]/g, "_")}.json`;
+// Spaces around a name are slips, and accents have one form in documents.
+const siteName = () => $("site").value.trim().normalize("NFC");
+const fileName = () => `${siteName().replace(/[\\/:*?"<>|]/g, "_")}.json`;
 
 /** Save the file as it was shown, unless the plan has expired meanwhile. */
 function save() {

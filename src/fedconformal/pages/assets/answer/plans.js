@@ -22,6 +22,7 @@ const TYPES = {
 /** Refuse a value that does not fit a rule of the schema.
  * @param {any} value @param {any} rule @param {any} schema @param {string} place */
 function checkSchema(value, rule, schema, place) {
+  // The page carries the schema; of JSON Schema it knows the rules that occur in there.
   const refusal = `this is not a plan that the page knows: ${place}`;
   if (rule.$ref) return checkSchema(value, schema.$defs[rule.$ref.split("/").pop()], schema, place);
   if (rule.oneOf) return checkSchema(value, schema.$defs[MESSAGES[value?.kind]?.schema] ?? { enum: [] }, schema, place);
@@ -40,12 +41,14 @@ function checkSchema(value, rule, schema, place) {
   }
 }
 
-/** Read a plan, and refuse one that is not whole or cannot be answered here. @param {string} text @param {any} schema */
+/** Read a plan, and refuse one that is not whole or cannot be answered here.
+ * @param {string} text @param {any} schema */
 export async function readPlan(text, schema) {
   const isSmall = text.length <= MOST_CHARACTERS && text.replace(/[^,:[{]/g, "").length <= MOST_ITEMS;
   expect(isSmall, "this is too large for a plan");
   const plan = readJson(text);
   expect(plan?.format === "fedconformal/plan" && Array.isArray(plan.designs), "this is not a plan");
+  // What the page does not support is named before the structure, with the command that does.
   const messages = plan.designs.map((design) => design?.message ?? {});
   const isPrivate = messages.some((message) => message.epsilon !== undefined);
   expect(!isPrivate, `private plans need a ledger: use ${COMMAND} --ledger LEDGER --dataset DATASET`);
@@ -53,8 +56,9 @@ export async function readPlan(text, schema) {
   expect(!isOther, `the page sums up no losses and draws no random cases: use ${COMMAND}`);
   expect(!("keys" in plan), `this plan asks for a signed report: use ${COMMAND} --sign-with NAME.key`);
   const isKnown = plan.score === undefined || Object.hasOwn(SCORES, plan.score?.name);
-  expect(isKnown, `the page does not compute the score of this plan: use ${COMMAND} --target TRUTH --prediction COLUMNS`);
+  expect(isKnown, `the page cannot compute the score of this plan: use ${COMMAND} --target TRUTH --prediction COLUMNS`);
   checkSchema(plan, schema, schema, "plan");
+  // The digest is of the content without its seals.
   const { digest, signature, signer, ...content } = plan;
   const isWhole = digest === `sha256:${await sha256(writeJson(content, "canonical"))}`;
   expect(isWhole, "this plan does not match its digest: it was changed after it was made, or cut short");
@@ -72,13 +76,16 @@ export function checkCurrent(plan) {
   return plan;
 }
 
-/** Return the names of all sites of a design, where it names them. @param {any} design @returns {string[] | undefined} */
+/** Return the names of all sites of a design, where it names them.
+ * @param {any} design @returns {string[] | undefined} */
 export const siteNames = ({ sites, names }) => (sites?.[0]?.names ? sites.flatMap((kind) => kind.names ?? []) : names);
 
-const isDifferent = (/** @type {any[]} */ values) => new Set(values).size === values.length;
+/** Return whether no value occurs twice. @param {any[]} values */
+export const isDifferent = (values) => new Set(values).size === values.length;
 
 /** Refuse a design whose ranks are not those of its sites and levels. @param {any} design */
 function checkDesign({ sites, names: own, message, levels }) {
+  // Ranks rise, and the last one possible, n + 1, stands for no score at all.
   const isOwn = (ranks, i) => ranks.every((rank, j) => rank <= sites[i].n + 1 && (j === 0 || ranks[j - 1] < rank));
   const hasRanks = ({ ranks = [] }) => ranks.length === sites.length && ranks.every(isOwn);
   const hasRule = ({ rule, ranks }, i) => !ranks && rule?.share === levels[i].confidence_level && !rule.spacing === !rule.numbers;
@@ -90,7 +97,7 @@ function checkDesign({ sites, names: own, message, levels }) {
     levels.every(({ confidence_level: level }) => ratio(level)[0] > 0 && ratio(level)[0] < ratio(level)[1]),
     levels.every(({ votes }) => (votes === undefined) === !sites) &&
       edges.every((edge, i) => !i || edges[i - 1].value < edge.value),
-    !sites || sites.every((kind) => (kind.names?.length ?? kind.count) === kind.count && !kind.names === !sites[0].names),
+    !sites || sites.every(({ names, count }) => (names?.length ?? count) === count && !names === !sites[0].names),
     !message.levels || (message.levels.length === levels.length && message.levels.every(sites ? hasRanks : hasRule)),
   ];
   expect(fitting.every(Boolean), "this is not a plan: its sites, levels and ranks do not fit together");
@@ -109,6 +116,7 @@ export function grouping({ group_by: by, designs }) {
 function checkGroups(plan) {
   const { designs, classes, group_by: by } = plan;
   const { bySite, byClass, hasLabels, siteOf, labelOf } = grouping(plan);
+  // A design of one site is named after it, and after the label if there are labels.
   const isNamed = (design) => design.group === siteOf(design) + (hasLabels ? `: ${labelOf(design)}` : "");
   const fitting = [
     isDifferent(designs.map(({ group }) => group)) && new Set(designs.map(({ message }) => message.kind)).size === 1,
@@ -147,7 +155,7 @@ export function readPolicy(text) {
 /** Refuse a plan that the policy does not allow. @param {any} policy @param {any} plan */
 export function checkPolicy(policy, plan) {
   expect(policy, "the page cannot follow the site's policy, so nothing leaves");
-  expect(!policy.private_only, "exact numbers would leave, and the site's policy says private_only = true: nothing leaves");
+  expect(!policy.private_only, "exact numbers would leave, and your policy says private_only = true: nothing leaves");
   for (const design of plan.designs) {
     const used = { scores: plan.score?.name, promises: design.promise, messages: design.message.kind };
     for (const [field, name] of Object.entries(used)) {
