@@ -17,6 +17,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 import fedconformal as fc
 from fedconformal.pages import certificate, create_app
+from fedconformal.pages._answer import answer_page
 from fedconformal.pages._desk import calibrate
 from fedconformal.pages._server import background
 
@@ -78,6 +79,29 @@ def desk_picture(driver, path):
             save(driver.get_screenshot_as_png(), path)
 
 
+def answer_picture(driver, path):
+    """Of one hospital's page, from what leaves on."""
+    plan, _ = example()
+    truth, prediction = np.random.default_rng(2).gamma(2.0, size=(2, 120)).round(2)
+    with tempfile.TemporaryDirectory() as directory:
+        contents = {
+            "answer.html": answer_page(),
+            "plan.json": plan.to_json(),
+            "cases.csv": "\n".join(["truth,prediction", *map("{},{}".format, truth, prediction)]),
+        }
+        for name, content in contents.items():
+            Path(directory, name).write_text(content, encoding="utf-8")
+        resize(driver, WIDTH, HEIGHT)
+        driver.get(Path(directory, "answer.html").as_uri())
+        driver.find_element("id", "plan-file").send_keys(f"{directory}/plan.json")
+        WebDriverWait(driver, 3600).until(lambda page: page.find_element("id", "site").is_displayed())
+        driver.find_element("id", "site").send_keys("north")
+        driver.find_element("id", "cases-file").send_keys(f"{directory}/cases.csv")
+        WebDriverWait(driver, 3600).until(lambda page: page.find_element("id", "save").is_displayed())
+        driver.execute_script("document.getElementById('understood').scrollIntoView()")
+        save(driver.get_screenshot_as_png(), path)
+
+
 def certificate_picture(driver, path):
     plan, reports = example()
     with tempfile.TemporaryDirectory() as directory:
@@ -106,6 +130,7 @@ def main(directory):
     directory.mkdir(parents=True, exist_ok=True)
     with browser(paths) as driver:
         planner_picture(driver, directory / "planner.png")
+        answer_picture(driver, directory / "answer.png")
         desk_picture(driver, directory / "desk.png")
         certificate_picture(driver, directory / "certificate.png")
     plots_picture(directory / "plots.png")

@@ -367,6 +367,24 @@ def test_no_column_is_chosen_for_a_person_where_it_is_not_clear(page, tmp_path):
     assert "100.0" in text(page, "numbers")
 
 
+@pytest.mark.slow
+def test_a_site_that_is_not_asked_and_a_name_with_slips(page, tmp_path, capsys):
+    plan = fc.plan(n_points={"north": 8, "Málaga": 40}, confidence_level=0.5)
+    choose_file(page, "plan", tmp_path / "plan.json", plan.to_json())
+    until(page, lambda: page.find_element(By.ID, "site").is_displayed())
+    page.find_element(By.ID, "site").send_keys("north")
+    assert text(page, "asks") == "Nothing: no answer of your site could change the threshold."
+    page.find_element(By.ID, "site").clear()
+    page.find_element(By.ID, "site").send_keys(" Ma\u0301laga ")
+    table = "sep=;\n" + csv({"score": np.arange(40) / 4}, ";", ",")
+    choose_file(page, "cases", tmp_path / "cases.csv", table)
+    until(page, lambda: page.find_element(By.ID, "save").is_displayed())
+    expected, _ = command_answer(Question(plan, table, "Málaga"), tmp_path, capsys)
+    assert saved(page, "Málaga.json") == expected.encode()
+    choose_file(page, "cases", tmp_path / "other.csv", table.replace("9,5", "x"))
+    until(page, lambda: "line 41 ('x')" in text(page, "cases-refusal"))
+
+
 def test_a_site_answers_in_its_browser(page, tmp_path, capsys):
     requested(page)
     rng = np.random.default_rng(3)
