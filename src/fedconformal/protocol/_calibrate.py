@@ -16,18 +16,20 @@ from fedconformal.documents import (
     CalibrationView,
     Design,
     Level,
+    MaskedPayload,
     Plan,
     Received,
     Refusal,
     Report,
     SiteKind,
     is_signed_by,
-    message_kinds,
+    payload_class,
 )
 from fedconformal.documents._base import paused_collector
 from fedconformal.documents._fields import MOST_REFUSALS
 from fedconformal.messages import Answer, largest_so_far, of
 from fedconformal.planning import PROMISES
+from fedconformal.protocol._masking import add_up
 from fedconformal.protocol._report import check_current, is_private, loss_curve
 from fedconformal.scores import SCORES, LabelScore, LossScore, from_name
 
@@ -180,10 +182,14 @@ def _solve(design: Design, answers: Answers, refused: tuple[Refusal, ...]) -> Ca
         for place, n in order
     )
     message = of(design.message)
+    sums: tuple[int, ...] = ()
     solved = message.solve(design, sites, places) if sites else design
     if len(answers) < design.fewest_answers:
         levels = tuple(Level(confidence_level=level.confidence_level) for level in design.levels)
         solved, thresholds = solved.answered_by(sites, levels=levels), (math.inf,) * len(levels)
+    elif design.message.is_masked:
+        sums = _unmask(design, answers)
+        thresholds = largest_so_far(solved, message.combine_sum(solved, sums))
     else:
         thresholds = largest_so_far(solved, message.combine(solved, answers))
     missing = tuple(sorted(set(design.asked_names or ()) - answers.keys()))
@@ -194,7 +200,23 @@ def _solve(design: Design, answers: Answers, refused: tuple[Refusal, ...]) -> Ca
         missing=missing,
         n_missing=unnamed if design.site_names is None else len(missing),
         refused=refused,
+        sums=sums,
     )
+
+
+def _unmask(design: Design, answers: Answers) -> tuple[int, ...]:
+    """Add up the masked numbers of all sites; refuse a sum that is none."""
+    where = "" if design.group is None else f"group {design.group!r}: "
+    if missing := sorted(set(design.asked_names or ()) - answers.keys()):
+        way = "a new plan" if of(design.message).epsilon(design) else "a private plan"
+        raise ValueError(
+            f"{where}a masked sum needs every site, and {quoted(missing)} did not answer. There is no sum of "
+            f"the others: make {way} without the missing, which sites charge again"
+        )
+    sums = add_up(answer.payload for answer in answers.values())
+    if (reason := of(design.message).sum_problem(design, sums)) is not None:
+        raise ValueError(where + reason)
+    return sums
 
 
 # -- validation of reports: those that count, and why the others do not ------------------------------------
@@ -312,8 +334,13 @@ def _payload_problem(design: Design, answer: Answer) -> str | None:
         return str(error)
     if place is not None and not design.kinds[place].asked:
         return "the plan does not ask this site"
-    if not isinstance(answer.payload, message_kinds()[design.message.kind][1]):
-        return f"a payload of kind {answer.payload.kind!r} instead of {design.message.kind!r}"
+    wanted = payload_class(design.message)
+    if not isinstance(answer.payload, wanted):
+        return f"a payload of kind {answer.payload.kind!r} instead of {wanted.kind!r}"
+    if isinstance(answer.payload, MaskedPayload):
+        length = design.message.vector_length(len(design.levels))
+        came = answer.payload.n_numbers
+        return None if came == length else f"{count(came, 'masked number')} instead of {length:,}"
     return of(design.message).problem(design, answer)
 
 

@@ -79,6 +79,7 @@ def plan(
     starts: int | None = None,
     privacy: Privacy | None = None,
     keys: Mapping[str, str] | None = None,
+    masked: bool = False,
     terms: Mapping[str, Any] | None = None,
 ) -> Plan:
     """Choose what the sites of a federation send, and how the server decides.
@@ -153,6 +154,9 @@ def plan(
         Makes every report differentially private; the sizes of the sites must be known.
     keys : mapping from str to str, optional
         Public key of each named site; then only signed reports count.
+    masked : bool
+        With ``curve`` or ``privacy``, and ``keys``: sites mask their counts, so that nothing but the sum over
+        all of them can be read. Every site must answer, and its policy must name the others' keys.
     terms : mapping, optional
         ``model``: file of the model whose scores are meant, its parameters by their names (also Flower's
         ArrayRecord), or its digest. ``round``: an id that distinguishes this round from others with the same
@@ -249,6 +253,8 @@ def make_plan(*, min_group: int = SitePolicy.min_group, **options: Any) -> Plan:
         rule = None if score is None else ScoreRule(name=score.name, parameters=score.parameters())
     with naming_errors("plan"):
         result = Plan(designs=tuple(designs), score=rule, group_by=by, classes=named, terms=Terms(**terms))
+    if request.masked and given.keys is None:
+        raise ValueError("masked needs keys: sites derive their masks from them")
     keys = None if given.keys is None else _read_keys(given.keys, result.site_names or ())
     result = result if keys is None else result.model_copy(update={"keys": keys})
     check_plan(result, is_planned=True)
@@ -304,6 +310,7 @@ def _read_request(given: SimpleNamespace) -> DesignRequest:
         privacy,
         given.parts,
         given.starts,
+        bool(given.masked),
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import count as count_from
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,11 +26,12 @@ from fedconformal.documents import (
     SigningKey,
     check_site_name,
     label_text,
-    message_kinds,
     unique_labels,
+    variants,
 )
-from fedconformal.messages import check_plan, of
+from fedconformal.messages import Answer, check_plan, of
 from fedconformal.privacy import Ledger, exact_text, fingerprint, keyed_generator
+from fedconformal.protocol._masking import SumRecord, mask, participants
 from fedconformal.protocol._plan import Model, model_digest
 from fedconformal.protocol._policy import PolicyError, SitePolicy
 from fedconformal.scores import LossScore, Score, from_name, list_scores
@@ -242,9 +243,13 @@ def prepare(
             f"nothing is sent: this site has fewer than {policy.min_group} cases of every group; "
             f"min_group = {max((own.size for own in parts.values()), default=1)} would allow it"
         )
+    if plan.is_masked:
+        _check_masked(plan, enough, site, key)
+        policy.check_sum(plan, key.public_key if key is not None else "")
     numbers, unreached = _count_numbers(plan, enough, site)
     held_back = tuple(group for group in parts if group is not None and group not in enough)
-    options = {"in_place": in_place, "round_down_to": policy.round_down_to}
+    round_down_to = 0 if plan.is_masked else policy.round_down_to  # no count can be read individually
+    options = {"in_place": in_place, "round_down_to": round_down_to}
     prepared = Prepared(
         plan,
         site,
@@ -271,6 +276,21 @@ def prepare(
     if prepared.epsilon is not None:
         policy.check_epsilon(prepared.epsilon)
     return prepared
+
+
+def _check_masked(plan: Plan, enough: Collection[str | None], site: str, key: SigningKey | None) -> None:
+    """Refuse an answer whose masks would not cancel."""
+    keys = {each.site: each.public_key for each in plan.keys or ()}
+    if key is None or keys.get(site) != key.public_key:
+        raise ValueError(
+            "key must be the site's private key, which masks its answer, and the one of the plan"
+        )
+    asked = {group for group, design in plan.by_group.items() if site in (design.asked_names or ())}
+    if missing := sorted(group or "" for group in asked - set(enough)):
+        raise PolicyError(
+            f"nothing is sent: a masked answer needs every group that the plan asks of a site, and this one has "
+            f"too few cases of {quoted(missing)}"
+        )
 
 
 def loss_curve(plan: Plan) -> Curve | None:
@@ -486,7 +506,9 @@ class Prepared:
         for group in self.numbers:
             design = self.plan.by_group[group]
             words[group] = of(design.message).discloses(design, self._parts[group].size, self.site)
-            if self.epsilon is None and of(design.message).adds_up and self.policy.round_down_to > 1:
+            if design.message.is_masked:
+                words[group] += f", masked so that only the sum over {design.n_asked:,} sites can be read"
+            elif self.epsilon is None and of(design.message).adds_up and self.policy.round_down_to > 1:
                 words[group] += f" (0 for fewer than {self.policy.round_down_to})"
         if None in words:
             text = f"This plan asks for {words[None]}, and for their number."
@@ -511,19 +533,34 @@ class Prepared:
         return text
 
     def report(self) -> Report:
-        """Make the report, charged or recorded where it has to be."""
+        """Make the report, charged or recorded where it has to be; a masked one is made once for each plan."""
         has_ledger = self._ledger is not None or self._dataset is not None
         admit(self.plan, policy=self.policy, has_ledger=has_ledger)  # it may have expired meanwhile
-        draws = {
-            group: of(self.plan.by_group[group].message).prepare(
-                self.plan.by_group[group],
-                self._parts[group],
-                site=self.site,
-                round_id=self.plan.terms.round,
-                options=self._options,
-            )
-            for group in self.numbers
-        }
+        if not self.plan.is_masked or self._key is None:
+            return self._make(has_ledger=has_ledger)
+        return SumRecord(self.policy.sum_record).answer(
+            self.plan,
+            self._key,
+            {group: participants(self.plan, group) for group in self.numbers},
+            partial(self._make, has_ledger=has_ledger),
+            is_exact=self.epsilon is None,
+        )
+
+    def _prepare_payload(self, group: str | None) -> Callable[[], Payload]:
+        """Prepare the payload of one group, masked if the plan says so."""
+        design, scores = self.plan.by_group[group], self._parts[group]
+        message, round_id = of(design.message), self.plan.terms.round
+        draw = message.prepare(design, scores, site=self.site, round_id=round_id, options=self._options)
+        if not design.message.is_masked:
+            return draw
+        key = self._key
+        assert key is not None  # checked when this was prepared
+        return lambda: mask(
+            self.plan, group, message.vector(design, Answer(self.site, scores.size, draw())), key
+        )
+
+    def _make(self, *, has_ledger: bool) -> Report:
+        draws = {group: self._prepare_payload(group) for group in self.numbers}
         if self.epsilon is not None:
             payloads = self._draw(draws)
         else:
@@ -568,8 +605,8 @@ class Prepared:
             raise ValueError("the ledger's answer to this plan is for other labels of the same scores")
         payloads = {}
         for group, fields in zip(draws, stored["payloads"], strict=True):
-            payload = message_kinds()[fields.pop("kind")][1]
-            payloads[group] = payload.model_validate_json(json.dumps(fields))
+            payload = variants(1)[fields.pop("kind")]
+            payloads[group] = cast(Payload, payload.model_validate_json(json.dumps(fields)))
         return payloads
 
     @cached_property
