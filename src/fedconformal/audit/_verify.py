@@ -309,6 +309,8 @@ def _check_assumptions(calibration: Calibration) -> Finding:
     pairs = zip(plan.designs, calibration.parts, strict=True)
     missing = any(_find_missing(planned, part.design.site_names or ())[1] for planned, part in pairs)
     faulty = any(design.max_faulty for design in plan.designs)
+    private = any(getattr(design.message, "epsilon", None) is not None for design in plan.designs)
+    bearers = any(getattr(design.message, "bearers", ()) for design in plan.designs)
     applies = {
         **{_ASSUMED.get(design.promise, design.promise): True for design in plan.designs},
         "labels-first": "label" in grouped_by,
@@ -319,7 +321,9 @@ def _check_assumptions(calibration: Calibration) -> Finding:
         "silence": missing or plan.is_grouped,
         "faulty": faulty,
         "as-planned": not faulty,
-        "private": any(getattr(design.message, "epsilon", None) is not None for design in plan.designs),
+        "private": private and not bearers,
+        "private-sum": private and bearers,
+        "masked": any(design.message.is_masked for design in plan.designs),
         "signed-whole": plan.is_grouped and plan.keys is not None,
         "not-authenticated": plan.keys is None,
         "several-levels": len(plan.designs[0].levels) > 1,

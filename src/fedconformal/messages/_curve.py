@@ -176,13 +176,13 @@ class CurveMessage(Message):
         message = _data(design)
         if message.starts is not None:
             settings = f"at {len(message.edges):,} settings, and how many of the answers are wrong"
-            shown = "which show every confidence up to the step between settings"
-            return f"how many of your {count(n, 'case')} are answered {settings}, {shown}"
+            shown = "" if message.masked else ", which show every confidence up to the step between settings"
+            return f"how many of your {count(n, 'case')} are answered {settings}{shown}"
         if message.parts is not None:
             return f"the sums of the losses of your {count(n, 'case')} at {message.n_cells - 1:,} settings"
         if message.epsilon is None:
-            shown = "which show every score up to the width of a cell"
-            return f"the counts of your {count(n, 'score')} in {message.n_cells:,} cells, {shown}"
+            shown = "" if message.masked else ", which show every score up to the width of a cell"
+            return f"the counts of your {count(n, 'score')} in {message.n_cells:,} cells{shown}"
         noise = f"with noise of epsilon {exact_text(message.epsilon)}"
         if message.bearers:
             others = [name for name in message.bearers if name != site]

@@ -405,6 +405,7 @@ def assumption_codes(plan: Plan, n_missing: int) -> tuple[str, ...]:
     >>> assumption_codes(fc.plan(n_sites=3, n_points=40), n_missing=0)[0]
     'alike'
     """
+    bearers = _bearers(plan)
     applies = {
         **{PROMISES[design.promise].assumption: True for design in plan.designs},
         "labels-first": plan.grouping.by_label,
@@ -414,12 +415,19 @@ def assumption_codes(plan: Plan, n_missing: int) -> tuple[str, ...]:
         "silence": n_missing > 0 or plan.is_grouped,
         "faulty": plan.max_faulty > 0,
         "as-planned": plan.max_faulty == 0,
-        "private": is_private(plan),
+        "private": is_private(plan) and not bearers,
+        "private-sum": bool(bearers),
+        "masked": plan.is_masked,
         "signed-whole": plan.is_grouped and plan.keys is not None,
         "not-authenticated": plan.keys is None,
         "several-levels": len(plan.confidence_levels) > 1,
     }
     return tuple(code for code, here in applies.items() if here)
+
+
+def _bearers(plan: Plan) -> int:
+    """Return how many sites add the noise of a sum; 0 where every site adds its own."""
+    return max(len(getattr(design.message, "bearers", ())) for design in plan.designs)
 
 
 class AssumptionKind(Enum):
@@ -466,6 +474,7 @@ def assumption_sentences(calibration: Calibration, kind: AssumptionKind | None =
         "faulty": faulty,
         "epsilon": float(max(of(design.message).epsilon(design) or 0 for design in plan.designs)),
         "sizes": _PUBLIC_SIZES if plan.is_grouped else "",
+        "colluding": count(_bearers(plan) - 1, "site"),
     }
     known = {code: text.format(**facts) for code, text in _SENTENCES.items()}
     for promise in (PROMISES[name]() for name in PROMISES):
@@ -480,6 +489,8 @@ def assumption_sentences(calibration: Calibration, kind: AssumptionKind | None =
 _KINDS = {
     "ties": AssumptionKind.CAVEAT,
     "private": AssumptionKind.CAVEAT,
+    "private-sum": AssumptionKind.CAVEAT,
+    "masked": AssumptionKind.CAVEAT,
     "signed-whole": AssumptionKind.CAVEAT,
     "several-levels": AssumptionKind.CAVEAT,
     "not-authenticated": AssumptionKind.UNCHECKED,
@@ -499,6 +510,11 @@ _SENTENCES = {
     "as-planned": "Every report was made as the plan says.",
     "private": "Each report is {epsilon:g}-differentially private for every record behind it, if the site "
     "kept its ledger; the guarantee allows for the noise and holds for every data set.{sizes}",
+    "private-sum": "The sum of the reports is {epsilon:g}-differentially private for every record behind it, "
+    "against the server together with any {colluding}, if the sites that add the noise did so and all kept "
+    "their ledgers; the guarantee allows for the noise and holds for every data set.{sizes}",
+    "masked": "The reports were masked: nothing but their sum over all sites could be read, unless all sites "
+    "but one shared theirs.",
     "signed-whole": "Every message was signed as a whole with its site's key.",
     "not-authenticated": "The reports were not authenticated: whoever could deliver a file could pose as a "
     "site.",

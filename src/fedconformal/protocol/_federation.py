@@ -346,6 +346,9 @@ def describe_problems(plan: Plan) -> tuple[str, ...]:
     return tuple(_in_groups(plan, lambda design: _problems(design, one_site=plan.grouping.by_site)))
 
 
+_MASKED = "Every site must answer: of masked reports there is no sum, and no threshold, if one is missing."
+
+
 def describe_notes(plan: Plan) -> tuple[str, ...]:
     """Describe problems, sites that are too small or not asked, and missing sites; an attribute of a plan."""
     return (
@@ -353,7 +356,7 @@ def describe_notes(plan: Plan) -> tuple[str, ...]:
         *_in_groups(plan, _unusual_ranks),
         *_absent(plan),
         *_in_groups(plan, _not_asked),
-        *_in_groups(plan, _missing),
+        *([_MASKED] if plan.is_masked else _in_groups(plan, _missing)),
         *score_cautions(plan),
     )
 

@@ -91,8 +91,8 @@ def add_up(payloads: Iterable[MaskedPayload]) -> tuple[int, ...]:
         From -2^63 to 2^63 - 1.
     """
     rows = [np.frombuffer(base64.b64decode(payload.values), dtype="<u8") for payload in payloads]
-    sums: list[int] = np.sum(rows, axis=0, dtype=np.uint64).view(np.int64).tolist()
-    return tuple(sums)
+    sums = np.asarray(np.sum(rows, axis=0, dtype=np.uint64)).view(np.int64)
+    return tuple(map(int, sums))
 
 
 class SumRecord:
@@ -144,7 +144,11 @@ class SumRecord:
         PolicyError
             If an earlier exact sum was over other sites.
         """
-        sites = json.dumps(sorted(([group or "", *keys] for group, keys in groups.items())))
+        # Where all sums are over the same sites, their differences are too, whatever the groups.
+        named = {} if len(set(map(tuple, groups.values()))) == 1 else {group or "" for group in groups}
+        sites = json.dumps(
+            sorted([group, *groups[group or None]] for group in named) or [*next(iter(groups.values()))]
+        )
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
             with closing(sqlite3.connect(self.path, isolation_level=None, timeout=60)) as file:

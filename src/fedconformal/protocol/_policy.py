@@ -301,8 +301,8 @@ class SitePolicy:
             first = f"{unknown[0].site!r} with the key {unknown[0].public_key}"
             more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
             raise PolicyError(
-                f"this plan adds up your counts with {first}{more}, and the site's policy does not name these "
-                "keys: sum_with must list the keys of all other sites, checked with these sites"
+                f"this plan adds up your counts with {first}{more}, and the site's policy does not name such "
+                "keys: sum_with must list those of all other sites, checked with these sites"
             )
         fewest = min(len(design.asked_names or ()) for design in plan.designs) - 1
         if fewest < self.min_sum_with:

@@ -282,13 +282,11 @@ def _check_masked(plan: Plan, enough: Collection[str | None], site: str, key: Si
     """Refuse an answer whose masks would not cancel."""
     keys = {each.site: each.public_key for each in plan.keys or ()}
     if key is None or keys.get(site) != key.public_key:
-        raise ValueError(
-            "key must be the site's private key, which masks its answer, and the one of the plan"
-        )
+        raise ValueError("key must be the private key of the site's public key in the plan: masks need it")
     asked = {group for group, design in plan.by_group.items() if site in (design.asked_names or ())}
     if missing := sorted(group or "" for group in asked - set(enough)):
         raise PolicyError(
-            f"nothing is sent: a masked answer needs every group that the plan asks of a site, and this one has "
+            "nothing is sent: a masked answer is for every group that the plan asks for, and this site has "
             f"too few cases of {quoted(missing)}"
         )
 
@@ -533,7 +531,7 @@ class Prepared:
         return text
 
     def report(self) -> Report:
-        """Make the report, charged or recorded where it has to be; a masked one is made once for each plan."""
+        """Make the report, charged or recorded where it has to be; a masked one once for each plan."""
         has_ledger = self._ledger is not None or self._dataset is not None
         admit(self.plan, policy=self.policy, has_ledger=has_ledger)  # it may have expired meanwhile
         if not self.plan.is_masked or self._key is None:
