@@ -404,7 +404,7 @@ class TestServer:
     @pytest.mark.parametrize(
         ("options", "reason"),
         [
-            ({"keys": None}, "masked needs keys"),
+            ({"keys": None}, "needs keys"),
             ({"curve": None}, "only counts add up"),
             ({"max_missing": 1}, "every site"),
             ({"promise": "each-site"}, "no sum"),
@@ -428,7 +428,7 @@ class TestServer:
         negative = f"ed25519:{raw.hex()}"
         assert exchange_point(negative) == exchange_point(PUBLIC["north"])
         for key in (PUBLIC["north"], negative):
-            with pytest.raises(ValueError, match="key of its own"):
+            with pytest.raises(ValueError, match="one of its own"):
                 make_plan(curve=GRID, keys={**PUBLIC, "south": key})
         with pytest.raises(ValueError, match="small order"):
             make_plan(curve=GRID, keys={**PUBLIC, "south": "ed25519:" + "00" * 32})

@@ -126,7 +126,7 @@ def grid(
     if curve is not None:
         raise ValueError("--curve and --epsilon do not go together: --bins are the bins of noisy counts")
     grid, bearers = _suffix("--bins", bins, ("bearers",))
-    edges = None if grid is None else _bins("--bins", grid)
+    edges = None if grid is None or (bearers and not grid) else _bins("--bins", grid)
     return None, Privacy(epsilon, edges, analysis="paper" if paper else Privacy.analysis, **bearers)
 
 
@@ -143,7 +143,7 @@ def _suffix(option: str, text: str | None, names: Sequence[str]) -> tuple[str | 
         return text, {}
     if not number.isdecimal():
         raise ValueError(f"{option} {text!r}: {name} must be a whole number, as in {name}=10")
-    return start or None, {name: int(number)}
+    return start, {name: int(number)}
 
 
 def _bins(option: str, text: str) -> Bins:

@@ -39,6 +39,7 @@ def plan(
     bins: str | None = None,
     paper: bool = False,
     key: list[str] | None = None,
+    masked: bool = False,
     term: list[str] | None = None,
     sign: Path | None = None,
     exit_code: bool = False,
@@ -72,6 +73,7 @@ def plan(
         **losses,
         privacy=privacy,
         keys=_parse.keys(key or []),
+        masked=masked or None,
         terms=_parse.terms("--term", term or []),
     )
     # What was not given is left to the library; all warnings are among the notes of the plan.

@@ -447,11 +447,11 @@ class Plan(PlanAttributes, AuthoredDocument):
 
     def _check_masks(self) -> None:
         """Refuse masks that could be read, or that need not cancel."""
-        if not re.fullmatch(r"[0-9a-f]{32}", self.terms.round or ""):
-            raise ValueError("a masked plan needs a random round of 32 hexadecimal digits")
         points = [exchange_point(key.public_key) for key in self.keys or ()]
         if not points or len(set(points)) < len(points):
-            raise ValueError("a masked plan needs a key of its own for every named site")
+            raise ValueError("a masked plan needs keys: one of its own for every named site")
+        if not re.fullmatch(r"[0-9a-f]{32}", self.terms.round or ""):
+            raise ValueError("a masked plan needs a random round of 32 hexadecimal digits")
         for design in self.designs:
             if design.is_open or len(design.asked_names or ()) < 2 or not design.message.is_masked:
                 raise ValueError("masks need two or more sites of known size, in every group")
@@ -520,7 +520,7 @@ class Plan(PlanAttributes, AuthoredDocument):
     @property
     def is_masked(self) -> bool:
         """True if nothing but sums over all sites can be read."""
-        return any(design.message.is_masked for design in self.designs)
+        return self.designs[0].message.is_masked  # the same in all groups
 
     @property
     def is_open(self) -> bool:

@@ -355,7 +355,8 @@ def choose_message(request: DesignRequest) -> Message:
         able = " or ".join(repr(each) for each in message.promises if each not in without)
         what = "privacy" if request.privacy is not None else "curve" if request.curve is not None else name
         raise ValueError(f"promise must be {able} with {what}, got {promise!r}")
-    _check_masked(request, message)
+    if request.masked or (request.privacy is not None and request.privacy.bearers is not None):
+        _check_masked(request, message)
     return message
 
 
@@ -365,7 +366,7 @@ def _check_masked(request: DesignRequest, message: Message) -> None:
         raise ValueError("masked goes with curve or privacy: only counts add up")
     if request.masked and (request.goals[0].max_faulty or request.goals[0].max_missing):
         raise ValueError("masked goes without max_faulty and max_missing: the sum needs every site")
-    if request.privacy is not None and request.privacy.bearers is not None and not request.masked:
+    if not request.masked:
         raise ValueError("bearers goes with masked=True: the other sites send counts without noise")
 
 

@@ -253,7 +253,7 @@ def make_plan(*, min_group: int = SitePolicy.min_group, **options: Any) -> Plan:
         rule = None if score is None else ScoreRule(name=score.name, parameters=score.parameters())
     with naming_errors("plan"):
         result = Plan(designs=tuple(designs), score=rule, group_by=by, classes=named, terms=Terms(**terms))
-    keys = _read_keys(given.keys, result.site_names or (), needed=request.masked)
+    keys = None if given.keys is None else _read_keys(given.keys, result.site_names or ())
     result = result if keys is None else result.model_copy(update={"keys": keys})
     check_plan(result, is_planned=True)
     if answers >= _MANY:
@@ -386,12 +386,8 @@ def _bounded_bins(
     return Bins.uniform(0, largest, cells, bounded=True)
 
 
-def _read_keys(keys: Any, names: Sequence[str], *, needed: bool) -> tuple[SiteKey, ...] | None:
+def _read_keys(keys: Any, names: Sequence[str]) -> tuple[SiteKey, ...]:
     """Check that there is a public key for each named site."""
-    if keys is None and needed:
-        raise ValueError("masked needs keys: sites derive their masks from them")
-    if keys is None:
-        return None
     if not names or set(keys) != set(names):
         raise ValueError("keys must hold one public key for each named site, and no other")
     with naming_errors("keys"):

@@ -544,21 +544,19 @@ class Prepared:
             is_exact=self.epsilon is None,
         )
 
-    def _prepare_payload(self, group: str | None) -> Callable[[], Payload]:
-        """Prepare the payload of one group, masked if the plan says so."""
-        design, scores = self.plan.by_group[group], self._parts[group]
-        message, round_id = of(design.message), self.plan.terms.round
-        draw = message.prepare(design, scores, site=self.site, round_id=round_id, options=self._options)
-        if not design.message.is_masked:
-            return draw
-        key = self._key
-        assert key is not None  # checked when this was prepared
-        return lambda: mask(
-            self.plan, group, message.vector(design, Answer(self.site, scores.size, draw())), key
-        )
-
     def _make(self, *, has_ledger: bool) -> Report:
-        draws = {group: self._prepare_payload(group) for group in self.numbers}
+        draws = {
+            group: of(self.plan.by_group[group].message).prepare(
+                self.plan.by_group[group],
+                self._parts[group],
+                site=self.site,
+                round_id=self.plan.terms.round,
+                options=self._options,
+            )
+            for group in self.numbers
+        }
+        if self.plan.is_masked and self._key is not None:
+            draws = {group: partial(self._mask, group, draw, self._key) for group, draw in draws.items()}
         if self.epsilon is not None:
             payloads = self._draw(draws)
         else:
@@ -582,6 +580,11 @@ class Prepared:
             plan=self.plan.digest, site=self.site, parts=tuple(parts), score=self._score, ledger_seal=seal
         )
         return answer if self._key is None else self._key.sign(answer)
+
+    def _mask(self, group: str | None, draw: Callable[[], Payload], key: SigningKey) -> Payload:
+        """Draw the payload of one group, and hide it behind masks."""
+        design, answer = self.plan.by_group[group], Answer(self.site, self._parts[group].size, draw())
+        return mask(self.plan, group, of(design.message).vector(design, answer), key)
 
     def _draw(self, draws: Mapping[str | None, Callable[[], Payload]]) -> dict[str | None, Payload]:
         """Draw the payloads of all groups from one charge, and so one stored answer."""
