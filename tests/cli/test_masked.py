@@ -13,7 +13,9 @@ def federation(run, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     keys = {site: run("keys", "new", site).out.split()[-1] for site in SITES}
     for i, site in enumerate(SITES):
-        (tmp_path / f"{site}.csv").write_text("\n".join(f"{(j * 37 + i) % 100 / 100}" for j in range(90)))
+        (tmp_path / f"{site}.csv").write_text(
+            "score\n" + "\n".join(f"{(j * 37 + i) % 100 / 100}" for j in range(90))
+        )
         (tmp_path / f"{site}.toml").write_text(f"sum_with = {[*keys.values()]}\n")
     listed = [part for site, key in keys.items() for part in ("--key", f"{site}={key}")]
     sizes = ",".join(f"{site}=90" for site in SITES)
