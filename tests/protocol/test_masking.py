@@ -370,6 +370,7 @@ class TestServer:
         with pytest.raises(ValueError, match=r"needs every site, and 'east' did not answer.*private plan"):
             fc.calibrate(plan, reports[:3])
         assert any("Every site must answer" in note for note in plan.notes)
+        assert fc.protocol.sites_needed(plan) == len(NAMES)
 
     def test_a_flipped_bit_is_found_anywhere(self, plan, reports):
         """All 320 numbers of one report, one bit each."""

@@ -558,7 +558,7 @@ def _needed_while_open(design: Design) -> int:
 def _tolerates(design: Design, n_missing: int) -> bool:
     """Return whether each level that can be reached is, whichever sites are missing; False if in doubt."""
     left, message = (design.n_asked or 0) - n_missing, of(design.message)
-    if n_missing == 0 or left < design.fewest_answers:
+    if n_missing == 0 or left < design.fewest_answers or design.message.is_masked:
         return n_missing == 0
     levels = [place for place, level in enumerate(design.levels) if level.advice is None]
     if all(message.tolerates(design, place, n_missing) for place in levels):
