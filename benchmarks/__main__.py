@@ -41,6 +41,7 @@ SECTIONS = {
     "collecting": "benchmarks.collecting",
     "watching": "benchmarks.watching",
     "private": "benchmarks.private",
+    "masked": "benchmarks.masked",
     "flower": "benchmarks.flower",
     "nvflare": "benchmarks.nvflare",
     "planner": "benchmarks.planner",

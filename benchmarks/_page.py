@@ -22,7 +22,7 @@ The comparison marks what moved beyond noise.
 """
 QUESTIONS = {
     "Accuracy of the distributions": ("accuracy",),
-    "Distance from pooling all scores": ("sharpness", "private"),
+    "Distance from pooling all scores": ("sharpness", "private", "masked"),
     "Time to plan": ("table", "pair", "uneven", "votes", "planner"),
     "Time at a site, for a prediction and for a round": (
         "selection",

@@ -39,8 +39,22 @@ def private():
     return fc.privacy.simulate(plan, scores, np.random.default_rng(0))
 
 
+def masked(keys, folder):
+    public = {name: key.public_key for name, key in keys.items()}
+    privacy = fc.Privacy(10.0, fc.Bins.uniform(0, 1, 20), bearers=2)
+    plan = fc.plan(n_points=SIZES, confidence_level=0.5, privacy=privacy, keys=public, masked=True)
+    reports = []
+    for name, key in keys.items():
+        ledger = fc.Ledger.create(folder / f"{name}.ledger")
+        ledger.set_budget("cases", 10)
+        policy = fc.SitePolicy(sum_with=public.values(), min_sum_with=2, sum_record=folder / f"{name}.sums")
+        account = {"ledger": ledger, "dataset": "cases"}
+        reports.append(fc.report(plan, np.linspace(0, 1, 60), site=name, key=key, policy=policy, **account))
+    return fc.calibrate(plan, reports)
+
+
 @pytest.fixture(scope="module")
-def calibrations():
+def calibrations(tmp_path_factory):
     keys = {name: fc.SigningKey.new() for name in SIZES}
     return [
         calibrated(),
@@ -52,6 +66,7 @@ def calibrations():
         calibrated(keys=keys, groups=True),
         calibrated(groups=True, group_by=("site", "class")),
         private(),
+        masked(keys, tmp_path_factory.mktemp("sums")),
     ]
 
 

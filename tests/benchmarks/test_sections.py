@@ -38,6 +38,7 @@ TINY = {
     "start": {"repetitions": 1},
     "collecting": {"sites": 20, "most": 20, "repetitions": 1},
     "watching": {"sites": 3, "months": 2, "repetitions": 1},
+    "masked": {"sites": 4, "cells": 5, "repetitions": 1, "coverage": [(20, "stable", 1.0)]},
     "private": {
         "coverage": [(5, 200, 10, 20, "even", 1.0)],
         "conditional": [(5, 200, 10, 20, "half-normal", 1.0)],

@@ -133,4 +133,4 @@ def test_without_a_command_there_is_the_help(run, group):
 
 
 def test_plan_has_few_options():
-    assert len(COMMANDS["plan"].params) <= 23
+    assert len(COMMANDS["plan"].params) <= 24

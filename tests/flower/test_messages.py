@@ -77,6 +77,17 @@ def test_every_plan_gives_the_same_bytes_as_through_files(name, tmp_path):
     assert sorted(report.digest for report in kept) == sorted(report.digest for report in sent)
 
 
+def test_no_masked_sum_without_a_node_that_has_died(tmp_path):
+    given = Round("masked curve", tmp_path)
+    nodes = []
+    for place in SITES[:2]:
+        app, config = site(scores_and_labels(place), name=place)
+        settings = {key.replace("_", "-"): text for key, text in given.files[place].items()}
+        nodes.append((app, config | settings))
+    with pytest.raises(ValueError, match="needs every site, and 'C' did not answer"):
+        calibrate(LocalGrid(nodes), given.plan, timeout=60, wait=0, min_sites=2)
+
+
 def test_a_site_that_is_not_asked_sends_a_code_and_is_not_missing(caplog):
     plan = fc.plan(n_points={"A": 20, "B": 400}, confidence_level=0.8, max_missing=0)
     assert plan.designs[0].asked_names == ("B",)

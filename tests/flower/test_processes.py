@@ -177,6 +177,32 @@ def test_a_deployed_site_gives_the_same_calibration_as_files(home):
 
 
 @pytest.mark.nightly
+def test_a_masked_round_in_deployment_is_the_same_as_through_files(home):
+    """Three sites with TLS; masks follow from keys and plan, so that even the reports are the same."""
+    seeds = {"north": 1, "south": 2, "west": 3}
+    keys = {site: fc.SigningKey.new() for site in seeds}
+    public = {site: key.public_key for site, key in keys.items()}
+    bins = fc.Bins.uniform(0, 1, 50)
+    plan = fc.plan(n_points=dict.fromkeys(seeds, 200), keys=public, curve=bins, masked=True)
+    (home / "plan.json").write_text(plan.to_json())
+    with deploy.Deployment(home / "federation") as federation:
+        federation.start_server()
+        for site, seed in seeds.items():
+            (home / f"{site}.pem").touch(mode=0o600)
+            (home / f"{site}.pem").write_bytes(keys[site].to_pem())
+            record = (home / f"{site}.sums").as_posix()
+            policy = f'sum_with = {[*public.values()]}\nmin_sum_with = 2\nsum_record = "{record}"\n'
+            (home / f"{site}.toml").write_text(policy)
+            own = {"signing-key": str(home / f"{site}.pem"), "policy": str(home / f"{site}.toml")}
+            federation.add_site(site, seed=seed, **own)
+        files = {"plan": home / "plan.json", "output": home / "calibration.json"}
+        federation.run(APP, timeout=900, **files)
+    policy = fc.SitePolicy(sum_with=public.values(), min_sum_with=2, sum_record=home / "files.sums")
+    reports = [fc.report(plan, scores(seeds[s]), site=s, key=keys[s], policy=policy) for s in seeds]
+    assert fc.Calibration.read(home / "calibration.json") == fc.calibrate(plan, reports)
+
+
+@pytest.mark.nightly
 def test_the_guide_in_deployment(home):
     """Two sites instead of four, for Flower starts a process for every message."""
     proxy()

@@ -28,6 +28,14 @@ PLANS = {
     "groups by site": {**NAMED, "group_by": "site"},
     "groups by site and class": {"groups": SIZES, "group_by": ("site", "class"), "score": "lac"},
     "signed": {**NAMED, "keys": True},
+    "masked curve": {**NAMED, "curve": BINS, "keys": True, "masked": True},
+    "masked, two bearers": {
+        **NAMED,
+        "privacy": fc.Privacy(4.0, BINS, bearers=2),
+        "keys": True,
+        "masked": True,
+    },
+    "masked groups": {"groups": SIZES, "curve": BINS, "keys": True, "masked": True},
 }
 """Arguments of `fedconformal.plan` by what they show."""
 
@@ -55,9 +63,19 @@ class Round:
                 self._add(site, "signing_key", key, path)
                 path.touch(mode=0o600)
                 path.write_bytes(key.to_pem())
+        if "masked" in arguments:
+            self._add_sums(folder)
         if "keys" in arguments:
             arguments["keys"] = {site: self.options[site]["key"].public_key for site in SITES}
         self.plan = fc.plan(**arguments)
+
+    def _add_sums(self, folder):
+        """Pin the keys of the other sites in a policy of each."""
+        for site in SITES:
+            path, record = folder / f"{site}.toml", folder / f"{site}.sums"
+            others = [self.options[other]["key"].public_key for other in SITES if other != site]
+            path.write_text(f'sum_with = {others}\nmin_sum_with = 2\nsum_record = "{record.as_posix()}"\n')
+            self._add(site, "policy", fc.SitePolicy.read(path), path)
 
     def _add(self, site, name, value, text):
         self.files[site][name] = str(text)

@@ -196,6 +196,14 @@ class MessageAudit:
         """Return the threshold of one level from the payloads of all sites."""
         raise NotImplementedError
 
+    def threshold_of_sum(self, claim: Claim, sums: Sequence[int]) -> float:
+        """Return the threshold from the sum over all sites of a masked plan."""
+        raise NotVerifiableError("sums of this message are unknown")
+
+    def sum_problem(self, design: Design, sums: Sequence[int]) -> str | None:
+        """Return the reason why this is not a sum over all sites, if it is not."""
+        raise NotVerifiableError("sums of this message are unknown")
+
     def most_votes(self, claim: Claim) -> int:
         """Return the votes of all sites together; a level that cannot be reached needs one more."""
         raise NotImplementedError

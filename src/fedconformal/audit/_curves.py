@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -78,7 +78,8 @@ def _check_pooled(claim: Claim) -> Verdict:
     """Check the pooled score of this rank, or the last passage of the pooled noisy curve."""
     n, message = _count_points(claim.design), claim.message
     if message.epsilon is not None:
-        return _check_noisy(claim, claim.n_sites, [(1, n, claim.votes)])
+        bearers = len(message.bearers) or claim.n_sites
+        return _check_noisy(claim, bearers, [(1, n, claim.votes)])
     if message.starts is not None:
         return _check_answers(claim)
     if claim.criterion == MEAN:
@@ -224,19 +225,46 @@ class CurveAudit(MessageAudit):
         if design.promise == "each-site":
             own = dict(zip(design.kinds, _find_own(claim), strict=True))
             cell = max(_find_passage(claim, counts[name], kind.n, own[kind]) for name, kind in kinds.items())
-        elif design.promise == "mixture":
+            return float(message.edge(cell))
+        if design.promise == "mixture":
             curves = (
                 [_share_votes(message, kind, n) for n in accumulate(counts[name])]
                 for name, kind in kinds.items()
             )
             votes = [sum(column) for column in zip(*curves, strict=True)]
+            return self.threshold_of_sum(claim, [votes[0], *(b - a for a, b in pairwise(votes))])
+        return self.threshold_of_sum(claim, [sum(column) for column in zip(*counts.values(), strict=True)])
+
+    def threshold_of_sum(self, claim: Claim, sums: Sequence[int]) -> float:
+        """Return the edge at which the counts of all sites, or the votes of a mixture, are reached."""
+        design, message = claim.design, claim.message
+        if design.promise == "mixture":
+            votes = accumulate(sums)
             cell = next((i for i, total in enumerate(votes) if total >= claim.votes), message.n_cells - 1)
+        elif message.starts is not None:
+            cell = _find_answers(claim, sums)
         else:
-            pooled = [sum(column) for column in zip(*counts.values(), strict=True)]
-            if message.starts is not None:
-                return float(message.edge(_find_answers(claim, pooled)))
-            cell = _find_passage(claim, pooled, _count_points(design), claim.votes)
+            cell = _find_passage(claim, sums, _count_points(design), claim.votes)
         return float(message.edge(cell))
+
+    def sum_problem(self, design: Design, sums: Sequence[int]) -> str | None:
+        """Check the total, and that exact counts are at least 0."""
+        message: Any = design.message
+        n, total = _count_points(design), sum(sums)
+        if message.epsilon is not None:
+            cells = message.n_cells * (len(message.bearers) or design.n_sites)
+            reach = 2 / float(message.epsilon) * (80 + 12 * math.sqrt(cells)) + 1
+            return None if abs(total - n) <= reach else "a total that noise cannot make"
+        if message.starts is not None:
+            cells = len(message.edges)
+            pairs = zip(sums[:cells], sums[cells:], strict=True)
+            possible = all(0 <= wrong <= answered for answered, wrong in pairs) and sum(sums[:cells]) <= n
+            return None if possible else "counts that cannot be"
+        whole = n * (message.parts or 1)
+        if design.promise == "mixture":
+            parts = message.parts or 1
+            whole = sum(kind.count * _share_votes(message, kind, kind.n * parts) for kind in design.kinds)
+        return None if min(sums) >= 0 and total == whole else f"a total of {total:,} instead of {whole:,}"
 
     def most_votes(self, claim: Claim) -> int:
         """Return the number of scores, of sites, or of the votes of a mixture."""
@@ -485,6 +513,19 @@ class BinAudit(MessageAudit):
         """Return the edge of the smallest cell with enough votes."""
         ballots = ((claim.message.edge(payload.cells[claim.place]), 1) for payload in payloads.values())
         return reach_votes(ballots, claim.votes)
+
+    def threshold_of_sum(self, claim: Claim, sums: Sequence[int]) -> float:
+        """Return the edge of the smallest cell with enough votes, of the counts of this level."""
+        cells = claim.message.n_cells
+        own = sums[claim.place * cells : (claim.place + 1) * cells]
+        return reach_votes(((claim.message.edge(i), times) for i, times in enumerate(own)), claim.votes)
+
+    def sum_problem(self, design: Design, sums: Sequence[int]) -> str | None:
+        """Check that every site has one cell at each level."""
+        message: Any = design.message
+        rows = [sums[i : i + message.n_cells] for i in range(0, len(sums), message.n_cells)]
+        fits = min(sums) >= 0 and all(sum(row) == design.n_sites for row in rows)
+        return None if fits else "not one cell of each site"
 
     def most_votes(self, claim: Claim) -> int:
         """Return the number of sites."""

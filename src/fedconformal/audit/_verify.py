@@ -1,6 +1,8 @@
 """Verification of everything that a calibration claims: levels, sites, reports, signatures."""
 
+import base64
 import math
+import struct
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,6 +29,7 @@ from fedconformal.documents import (
     Design,
     Gridded,
     Level,
+    MaskedPayload,
     MessageData,
     Plan,
     Ranks,
@@ -37,7 +40,7 @@ from fedconformal.documents import (
     check_public_key,
     is_signature,
     is_signed_by,
-    message_kinds,
+    payload_class,
     signed_text,
 )
 
@@ -112,6 +115,7 @@ def verify(
             _check_design(planned, part),
             *_check_levels(planned, part, work),
             *_check_thresholds(part),
+            *(_check_sum(part, used, work) if planned.message.is_masked else ()),
             *([] if used is None else _recompute(planned, part, used, work)),
         ]
         findings += _name_group(planned, inside)
@@ -253,7 +257,7 @@ def _recompute(
         if own is None or own.n != sizes[site] or _find_problem(planned, site, own) is not None
     ]
     yield _compare_names(contained, wrong, "all of it")
-    if wrong or any(level.votes is None for level in design.levels):
+    if wrong or planned.message.is_masked or any(level.votes is None for level in design.levels):
         return
     payloads, largest = {site: own.payload for site, own in sent.items() if own is not None}, -math.inf
     for place, level in sorted(enumerate(design.levels), key=lambda pair: pair[1].confidence_level):
@@ -261,6 +265,35 @@ def _recompute(
         largest = max(largest, audit.threshold(claim, payloads) if reached else math.inf)
         follows = f"{claim.name}: the threshold follows from the reports"
         yield Finding(follows, repr(largest), largest == part.thresholds[place])
+
+
+def _check_sum(part: CalibrationPart, used: Mapping[str, Report] | None, work: Work) -> Iterator[Finding]:
+    """Recompute the thresholds of a masked plan from the sum over all sites, and that from the reports."""
+    design, audit, claim = part.design, _find_audit(part.design), "the sum is one over all sites"
+    if audit is None:
+        yield Finding(claim, f"unknown message {design.message.kind!r}", None)
+        return
+    problem = audit.sum_problem(design, part.sums)
+    yield Finding(claim, problem or count(len(part.sums), "number"), problem is None)
+    if used is not None:
+        sent = [used[site].by_group.get(design.group) for site in design.site_names or ()]
+        rows = [
+            base64.b64decode(own.payload.values)
+            for own in sent
+            if own is not None and isinstance(own.payload, MaskedPayload)
+        ]
+        follows = len(rows) == len(sent) and {len(row) for row in rows} == {8 * len(part.sums)}
+        if follows:
+            columns = zip(*(struct.unpack(f"<{len(part.sums)}Q", row) for row in rows), strict=True)
+            follows = [sum(each) % 2**64 for each in columns] == [each % 2**64 for each in part.sums]
+        yield Finding("the sum follows from the reports", count(len(part.sums), "number"), follows)
+    largest = -math.inf
+    for place, level in sorted(enumerate(design.levels), key=lambda pair: pair[1].confidence_level):
+        if level.votes is not None:
+            own_claim, reached = Claim(design, place, work), level.advice is None
+            largest = max(largest, audit.threshold_of_sum(own_claim, part.sums) if reached else math.inf)
+            follows = largest == part.thresholds[place]
+            yield Finding(f"{own_claim.name}: the threshold follows from the sum", repr(largest), follows)
 
 
 # -- assumptions and signatures ----------------------------------------------------------------------------
@@ -276,6 +309,8 @@ def _check_assumptions(calibration: Calibration) -> Finding:
     pairs = zip(plan.designs, calibration.parts, strict=True)
     missing = any(_find_missing(planned, part.design.site_names or ())[1] for planned, part in pairs)
     faulty = any(design.max_faulty for design in plan.designs)
+    private = any(getattr(design.message, "epsilon", None) is not None for design in plan.designs)
+    bearers = any(getattr(design.message, "bearers", ()) for design in plan.designs)
     applies = {
         **{_ASSUMED.get(design.promise, design.promise): True for design in plan.designs},
         "labels-first": "label" in grouped_by,
@@ -286,7 +321,9 @@ def _check_assumptions(calibration: Calibration) -> Finding:
         "silence": missing or plan.is_grouped,
         "faulty": faulty,
         "as-planned": not faulty,
-        "private": any(getattr(design.message, "epsilon", None) is not None for design in plan.designs),
+        "private": private and not bearers,
+        "private-sum": private and bearers,
+        "masked": any(design.message.is_masked for design in plan.designs),
         "signed-whole": plan.is_grouped and plan.keys is not None,
         "not-authenticated": plan.keys is None,
         "several-levels": len(plan.designs[0].levels) > 1,
@@ -566,8 +603,12 @@ def _fits(plan: Plan, report: Report) -> bool:
 def _find_problem(planned: Design, site: str, part: ReportPart) -> str | None:
     """Return the reason why a site's part of a report does not fit the plan, if it does not."""
     audit = _find_audit(planned)
-    if audit is None or not isinstance(part.payload, message_kinds()[planned.message.kind][1]):
+    if audit is None or not isinstance(part.payload, payload_class(planned.message)):
         return "another message"
+    if isinstance(part.payload, MaskedPayload):
+        length = planned.message.vector_length(len(planned.levels))
+        find_place(planned, part.n, site)
+        return None if part.payload.n_numbers == length else "another number of masked numbers"
     try:
         return audit.problem(planned, part.n, site, part.payload)
     except ValueError as error:

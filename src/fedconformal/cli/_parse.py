@@ -125,19 +125,25 @@ def grid(
         return None if curve is None else _bins("--curve", curve), None
     if curve is not None:
         raise ValueError("--curve and --epsilon do not go together: --bins are the bins of noisy counts")
-    edges = None if bins is None else _bins("--bins", bins)
-    return None, Privacy(epsilon, edges, analysis="paper" if paper else Privacy.analysis)
+    grid, bearers = _suffix("--bins", bins, ("bearers",))
+    edges = None if grid is None or (bearers and not grid) else _bins("--bins", grid)
+    return None, Privacy(epsilon, edges, analysis="paper" if paper else Privacy.analysis, **bearers)
 
 
 def losses(curve: str | None) -> tuple[str | None, dict[str, int]]:
     """Return the bins of ``--curve``, and the parts of losses or the starts of answers behind them."""
-    bins, _, last = (curve or "").rpartition(":")
+    return _suffix("--curve", curve, ("parts", "starts"))
+
+
+def _suffix(option: str, text: str | None, names: Sequence[str]) -> tuple[str | None, dict[str, int]]:
+    """Return what stands before ``:NAME=NUMBER`` at the end, and the number by its name."""
+    start, _, last = (text or "").rpartition(":")
     name, _, number = last.partition("=")
-    if name not in ("parts", "starts"):
-        return curve, {}
+    if name not in names:
+        return text, {}
     if not number.isdecimal():
-        raise ValueError(f"--curve {curve!r}: {name} must be a whole number, as in {name}=10")
-    return bins, {name: int(number)}
+        raise ValueError(f"{option} {text!r}: {name} must be a whole number, as in {name}=10")
+    return start, {name: int(number)}
 
 
 def _bins(option: str, text: str) -> Bins:

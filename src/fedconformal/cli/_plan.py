@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from fedconformal import messages, protocol
-from fedconformal._text import count, nearest_percent
+from fedconformal._text import count, listed, nearest_percent
 from fedconformal.cli import _parse
 from fedconformal.cli._files import check_output, save, signed
 from fedconformal.cli._show import in_options, paragraph, table, working
@@ -39,6 +39,7 @@ def plan(
     bins: str | None = None,
     paper: bool = False,
     key: list[str] | None = None,
+    masked: bool = False,
     term: list[str] | None = None,
     sign: Path | None = None,
     exit_code: bool = False,
@@ -72,6 +73,7 @@ def plan(
         **losses,
         privacy=privacy,
         keys=_parse.keys(key or []),
+        masked=masked or None,
         terms=_parse.terms("--term", term or []),
     )
     # What was not given is left to the library; all warnings are among the notes of the plan.
@@ -274,7 +276,9 @@ def _show_privacy(plan: Plan) -> None:
     if epsilon is None:
         return
     groups = " for each group" if plan.is_grouped else ""
-    paragraph(f"Private: each site's answer has epsilon {exact_text(epsilon)}{groups}.")
+    bearers = getattr(design.message, "bearers", ())
+    what = f"the sum, with noise of {listed(bearers)}," if bearers else "each site's answer"
+    paragraph(f"Private: {what} has epsilon {exact_text(epsilon)}{groups}.")
     for place, level in enumerate(() if plan.is_grouped or design.is_open else design.confidence_levels):
         expected = None if design.levels[place].advice is not None else message.expected(design, place)
         if expected is not None:

@@ -15,6 +15,7 @@ from fedconformal.documents._design import Advice, Design, Level, PerSite, SiteK
 from fedconformal.documents._fields import (
     LARGEST_EPSILON,
     LARGEST_N,
+    MOST_BEARERS,
     MOST_CHECKED,
     MOST_CLASSES,
     MOST_COLUMNS,
@@ -44,6 +45,7 @@ from fedconformal.documents._messages import (
     Curve,
     CurvePayload,
     Gridded,
+    MaskedPayload,
     MessageData,
     Payload,
     RankLevel,
@@ -52,8 +54,10 @@ from fedconformal.documents._messages import (
     RanksPayload,
     Sent,
     message_kinds,
+    payload_class,
     register_message,
     unregister_message,
+    variants,
 )
 from fedconformal.documents._plan import (
     GROUPED_BY,
@@ -116,10 +120,10 @@ def schema(kind: str) -> dict[str, Any]:
     definitions = content.get("$defs", {})
     for place, (part, field) in enumerate((("Design", "message"), ("ReportPart", "payload"))):
         if part in definitions:
-            variants = {name: pair[place] for name, pair in message_kinds().items()}
-            choices = [{"$ref": f"#/$defs/{variant.__name__}"} for variant in variants.values()]
+            known = variants(place)
+            choices = [{"$ref": f"#/$defs/{variant.__name__}"} for variant in known.values()]
             definitions[part]["properties"][field] = {"oneOf": choices}
-            for name, variant in variants.items():
+            for name, variant in known.items():
                 own = variant.model_json_schema(mode="validation")
                 definitions.update(own.pop("$defs", {}))
                 own["properties"] = {"kind": {"const": name}, **own["properties"]}

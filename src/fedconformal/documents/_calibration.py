@@ -66,6 +66,9 @@ class CalibrationPart(Part):
     missing: Many[SiteName] = Field(default=(), description="sites that were asked and did not answer")
     n_missing: SiteCount = Field(default=0, description="number of missing sites, named or not")
     refused: Many[Refusal] = Field(default=(), description="payloads for this group that did not count")
+    sums: Annotated[
+        Many[Annotated[int, Field(ge=-(2**63), lt=2**63)]], Field(max_length=limits.MOST_MASKED)
+    ] = Field(default=(), description="of a masked plan, the numbers of all sites, added up")
 
     def check(self, planned: Design) -> None:
         """Refuse a part that cannot be the answer to a design of the plan."""
@@ -96,6 +99,9 @@ class CalibrationPart(Part):
     def _check_sites(self, planned: Design) -> None:
         """Refuse sites that answered without a name, twice, or although the plan does not ask them."""
         design = self.design
+        length = planned.message.vector_length(len(design.levels)) if planned.message.is_masked else 0
+        if len(self.sums) != length or (length and self.n_missing):
+            raise ValueError("sums must be those of all sites of a masked plan, and of no other")
         if design.sites is None or (not design.sites and design.group is None):
             raise ValueError("at least one site must have answered")
         if any(not kind.names or len(kind.names) != kind.count or not kind.asked for kind in design.sites):

@@ -3,6 +3,7 @@
 A kind of message is a pair of classes, registered under one name; `fedconformal.messages` has its behaviour.
 """
 
+import base64
 import json
 import math
 from itertools import pairwise
@@ -21,7 +22,7 @@ from pydantic import (
 
 from fedconformal.documents import _fields as limits
 from fedconformal.documents._base import Part, first_problem
-from fedconformal.documents._fields import Extended, Many, Rank, Ratio, Share, check_epsilon
+from fedconformal.documents._fields import Extended, Many, Rank, Ratio, Share, SiteName, check_epsilon
 
 if TYPE_CHECKING:
     from fedconformal.documents._design import Design, SiteKind
@@ -39,6 +40,15 @@ class Variant(Part):
 
 class MessageData(Variant):
     """Message that a design asks of its sites."""
+
+    @property
+    def is_masked(self) -> bool:
+        """True if nothing but the sum over all sites can be read."""
+        return False
+
+    def vector_length(self, n_levels: int) -> int:
+        """Return how many numbers of a site add up."""
+        return 0
 
     def check(self, design: "Design") -> None:
         """Refuse data that do not fit the sites and levels of their design."""
@@ -65,6 +75,28 @@ def _count_numbers(value: Any) -> int:
     if isinstance(value, (dict, list, tuple)):
         return sum(map(_count_numbers, value.values() if isinstance(value, dict) else value))
     return int(isinstance(value, (int, float)))
+
+
+class MaskedPayload(Payload):
+    """Whole numbers modulo 2^64 that hide what a site sends; masks cancel in the sum over all sites."""
+
+    kind: ClassVar[str] = "masked"
+    values: str = Field(
+        pattern=r"^[A-Za-z0-9+/]+={0,2}$",
+        max_length=limits.MOST_MASKED,
+        description="base64 of little-endian unsigned 64-bit numbers",
+    )
+
+    @property
+    def n_numbers(self) -> int:
+        """Number of numbers that leave."""
+        return len(base64.b64decode(self.values)) // 8
+
+    def check(self, n: int) -> None:
+        """Refuse text that is not the one way to write whole numbers of 64 bits."""
+        raw = base64.b64decode(self.values, validate=True)
+        if len(raw) % 8 or base64.b64encode(raw).decode() != self.values:
+            raise ValueError("masked values must be base64 of whole 64-bit numbers")
 
 
 _KINDS: dict[str, tuple[type[MessageData], type[Payload]]] = {}
@@ -100,6 +132,17 @@ def message_kinds() -> dict[str, tuple[type[MessageData], type[Payload]]]:
     return dict(_KINDS)
 
 
+def payload_class(message: MessageData) -> type[Payload]:
+    """Return the class of what sites send for a message, masked or not."""
+    return MaskedPayload if message.is_masked else _KINDS[message.kind][1]
+
+
+def variants(place: int) -> dict[str, type[Variant]]:
+    """Return all kinds of data (place 0) or of payloads (place 1) by name."""
+    masked = {MaskedPayload.kind: MaskedPayload} if place else {}
+    return {**{kind: pair[place] for kind, pair in _KINDS.items()}, **masked}
+
+
 def _reader(base: type[Variant], place: int) -> Any:
     def read(value: Any, info: ValidationInfo) -> Variant:
         if isinstance(value, base):
@@ -108,10 +151,11 @@ def _reader(base: type[Variant], place: int) -> Any:
             raise ValueError("must be an object with a kind")
         fields = dict(value)
         kind = fields.pop("kind", None)
-        if not isinstance(kind, str) or kind not in _KINDS:
-            raise ValueError(f"kind must be one of {', '.join(map(repr, _KINDS))}, got {kind!r}")
+        known = variants(place)
+        if not isinstance(kind, str) or kind not in known:
+            raise ValueError(f"kind must be one of {', '.join(map(repr, known))}, got {kind!r}")
         try:
-            return _KINDS[kind][place].model_validate_json(json.dumps(fields))
+            return known[kind].model_validate_json(json.dumps(fields))
         except ValidationError as error:
             raise ValueError(first_problem(error)) from None
 
@@ -287,6 +331,16 @@ class Gridded(MessageData):
         min_length=2, max_length=limits.MOST_EDGES, description="right edges of the cells"
     )
     bounded: bool = Field(default=False, description="one more cell, after the last edge, means Infinity")
+    masked: bool = Field(default=False, description="sites send masked numbers: only their sum can be read")
+
+    @property
+    def is_masked(self) -> bool:
+        """True if nothing but the sum over all sites can be read."""
+        return self.masked
+
+    def vector_length(self, n_levels: int) -> int:
+        """Return how many numbers of a site add up."""
+        return self.n_cells * n_levels
 
     @property
     def n_cells(self) -> int:
@@ -300,6 +354,9 @@ class Gridded(MessageData):
     def count_cells(self, n_levels: int) -> int:
         """Return the number of cells of all levels."""
         return self.n_cells * n_levels
+
+
+_FEWEST_BEARERS = 2
 
 
 class Curve(Gridded):
@@ -326,6 +383,13 @@ class Curve(Gridded):
     own: Annotated[Many[Many[Rank]], Field(max_length=limits.MOST_LEVELS)] = Field(
         default=(), description="by level and kind of sites, the count needed at a site's own threshold"
     )
+    bearers: Annotated[Many[SiteName], Field(max_length=limits.MOST_BEARERS)] = Field(
+        default=(), description="of a masked sum, the sites that add the noise; all of them if left out"
+    )
+
+    def vector_length(self, n_levels: int) -> int:
+        """Return the number of counts, which serve all levels."""
+        return self.n_counts
 
     @property
     def n_counts(self) -> int:
@@ -349,6 +413,7 @@ class Curve(Gridded):
                 )
             if 2 * len(self.edges) > limits.MOST_EDGES:
                 raise ValueError(f"counts of answers must have at most {limits.MOST_EDGES // 2:,} edges")
+        self._check_bearers(design)
         if bool(offsets) != (self.epsilon is not None and not design.is_open):
             raise ValueError("offsets must be given with noise, and only with it")
         lengths = {len(each) for each in offsets}
@@ -356,6 +421,14 @@ class Curve(Gridded):
             raise ValueError("offsets must be given for each level and each edge but the last")
         if own and (len(own) != n_levels or {len(each) for each in own} != {len(design.kinds)}):
             raise ValueError("own counts must be given for each level and each kind of sites")
+
+    def _check_bearers(self, design: "Design") -> None:
+        """Refuse noise that too few sites add, or counts without noise that could be read."""
+        if self.bearers and (self.epsilon is None or not self.masked):
+            raise ValueError("bearers go with noise in a masked sum alone")
+        others = set(self.bearers) - set(design.asked_names or ())
+        if self.bearers and (others or not _FEWEST_BEARERS <= len(set(self.bearers)) == len(self.bearers)):
+            raise ValueError("bearers must be two or more different sites of the plan")
 
 
 class CurvePayload(Payload):

@@ -26,7 +26,7 @@ from fedconformal.documents._fields import (
     printable,
 )
 from fedconformal.documents._messages import Cases
-from fedconformal.documents._signing import AuthoredDocument, PublicKey
+from fedconformal.documents._signing import AuthoredDocument, PublicKey, exchange_point
 from fedconformal.documents._views import PlanAttributes, PlanView
 
 # -- terms: model, round, expiry, and facts for readers -----------------------------------------------------
@@ -436,12 +436,27 @@ class Plan(PlanAttributes, AuthoredDocument):
             raise ValueError("group_by was given, but there are no groups")
         if self.keys is not None and sorted(key.site for key in self.keys) != sorted(self.site_names or ()):
             raise ValueError("keys must name exactly the sites that the plan names")
+        if self.is_masked:
+            self._check_masks()
         for design in self.designs:
             design.check()
             if isinstance(design.message, Cases) and not re.fullmatch(
                 r"[0-9a-f]{32}", self.terms.round or ""
             ):
                 raise ValueError("a plan for random cases needs a random round of 32 hexadecimal digits")
+
+    def _check_masks(self) -> None:
+        """Refuse masks that could be read, or that need not cancel."""
+        points = [exchange_point(key.public_key) for key in self.keys or ()]
+        if not points or len(set(points)) < len(points):
+            raise ValueError("a masked plan needs keys: one of its own for every named site")
+        if not re.fullmatch(r"[0-9a-f]{32}", self.terms.round or ""):
+            raise ValueError("a masked plan needs a random round of 32 hexadecimal digits")
+        for design in self.designs:
+            if design.is_open or len(design.asked_names or ()) < 2 or not design.message.is_masked:
+                raise ValueError("masks need two or more sites of known size, in every group")
+            if design.max_faulty or design.max_missing:
+                raise ValueError("a masked sum tolerates no missing and no faulty site")
 
     def _check_groups(self) -> None:
         """Refuse groups that are not made of what they say, or that differ in more than their sites."""
@@ -461,7 +476,7 @@ class Plan(PlanAttributes, AuthoredDocument):
             raise ValueError("all groups must have the same confidence levels")
         if len({message.kind for message in messages}) > 1:
             raise ValueError("all groups must ask for the same kind of message")
-        shared = ("edges", "bounded", "epsilon")
+        shared = ("edges", "bounded", "epsilon", "masked")
         if len({tuple(getattr(message, name, None) for name in shared) for message in messages}) > 1:
             raise ValueError("all groups must have the same grid and epsilon")
 
@@ -501,6 +516,11 @@ class Plan(PlanAttributes, AuthoredDocument):
         by = self.group_by or (("label",) if self.is_grouped else ())
         sites = {design.group or "": (design.site_names or ("",))[0] for design in self.designs}
         return Grouping(by, sites if "site" in by else {}, self.groups)
+
+    @property
+    def is_masked(self) -> bool:
+        """True if nothing but sums over all sites can be read."""
+        return self.designs[0].message.is_masked  # the same in all groups
 
     @property
     def is_open(self) -> bool:

@@ -80,7 +80,7 @@ class Report(SignedDocument):
     """
 
     kind: ClassVar[str] = "report"
-    limit: ClassVar[SizeLimit] = SizeLimit(64 * 2**10, 200_000, ("group", "counts"), 4 * 2**20)
+    limit: ClassVar[SizeLimit] = SizeLimit(64 * 2**10, 200_000, ("group", "counts", "values"), 4 * 2**20)
 
     format: Literal["fedconformal/report"] = "fedconformal/report"
     version: Literal[1] = 1

@@ -5,6 +5,7 @@ digest. That of a report is made of the digests of the plan that it answers and 
 these two can check who answered which plan, without seeing any number.
 """
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
@@ -20,6 +21,10 @@ _P = 2**255 - 19
 _D = -121665 * pow(121666, -1, _P) % _P
 
 
+def _read_y(key: str) -> int:
+    return (int.from_bytes(bytes.fromhex(key.removeprefix(_PREFIX)), "little") & (2**255 - 1)) % _P
+
+
 def _owned(key: str) -> str:
     """Refuse a key that belongs to nobody: a point of order 1, 2, 4 or 8, for which anyone can sign.
 
@@ -29,7 +34,7 @@ def _owned(key: str) -> str:
     bits of y, which need not be below p, and the sign of x: neither way of writing y nor the sign changes the
     order.
     """
-    y = (int.from_bytes(bytes.fromhex(key.removeprefix(_PREFIX)), "little") & (2**255 - 1)) % _P
+    y = _read_y(key)
     if y in (0, 1, _P - 1) or (_D * y**4 + 2 * y**2 - 1) % _P == 0:
         raise ValueError("a public key of small order is nobody's: anyone can sign for it")
     return key
@@ -37,6 +42,15 @@ def _owned(key: str) -> str:
 
 PublicKey = Annotated[str, StringConstraints(pattern=r"^ed25519:[0-9a-f]{64}$"), AfterValidator(_owned)]
 """A public Ed25519 key, as plans list it."""
+
+
+def exchange_point(public_key: str) -> bytes:
+    """Return the X25519 public key of an Ed25519 one, u = (1 + y) / (1 - y) (RFC 7748, section 4.1).
+
+    A key and its negative have the same one.
+    """
+    y = _read_y(public_key)
+    return ((1 + y) * pow(1 - y, -1, _P) % _P).to_bytes(32, "little")
 
 
 class SignedDocument(Document):
@@ -121,6 +135,18 @@ class SigningKey:
         """Public key, with which others check signatures of this key."""
         raw: bytes = self._key.public_key().public_bytes_raw()
         return _PREFIX + raw.hex()
+
+    def agree(self, public_key: str) -> bytes:
+        """Return the secret that this key shares with the owner of another one, by X25519.
+
+        An Ed25519 key is a point of the curve that X25519 uses, in other coordinates, so that one key serves
+        for signing and for agreeing: the private number is that of RFC 8032, section 5.1.5.
+        """
+        x25519 = need("cryptography.hazmat.primitives.asymmetric.x25519", extra="cli")
+        number = hashlib.sha512(self._key.private_bytes_raw()).digest()[:32]
+        other = x25519.X25519PublicKey.from_public_bytes(exchange_point(public_key))
+        secret: bytes = x25519.X25519PrivateKey.from_private_bytes(number).exchange(other)
+        return secret
 
     def sign(self, document: Signable) -> Signable:
         """Return the same plan, report or calibration, signed."""

@@ -50,6 +50,8 @@ class DesignRequest:
     parts, starts : int or None
         With ``curve``, parts in which losses are summed up, or number of starts of tests of answers; None for
         counts of scores.
+    masked : bool
+        True if only the sum over all sites may be read.
     """
 
     promise: Promise
@@ -62,6 +64,7 @@ class DesignRequest:
     privacy: Privacy | None = None
     parts: int | None = None
     starts: int | None = None
+    masked: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,8 @@ class Message(ABC):
     name: ClassVar[str]
     adds_up: ClassVar[bool] = False
     """True if the payloads of all sites can be added, and their sum suffices."""
+    can_be_masked: ClassVar[bool] = False
+    """True if a site's payload can be written as a `vector`, of which the server needs the sum alone."""
     promises: ClassVar[tuple[str, ...]] = ()
     """Promises of this package that it can keep; empty if all."""
 
@@ -197,6 +202,18 @@ class Message(ABC):
     @abstractmethod
     def combine(self, design: Design, answers: Mapping[str, Answer]) -> tuple[float, ...]:
         """Return the threshold of each level."""
+
+    def vector(self, design: Design, answer: Answer) -> Sequence[int]:
+        """Return what a site adds to the sum over all sites, where payloads add up."""
+        raise ValueError(f"message {self.name!r} does not add up")
+
+    def sum_problem(self, design: Design, sums: Sequence[int]) -> str | None:
+        """Return the reason why this cannot be the sum over all sites, if it cannot."""
+        raise ValueError(f"message {self.name!r} does not add up")
+
+    def combine_sum(self, design: Design, sums: Sequence[int]) -> tuple[float, ...]:
+        """Return the threshold of each level from the sum over all sites."""
+        raise ValueError(f"message {self.name!r} does not add up")
 
     # -- what follows ----------------------------------------------------------------------------------
 
@@ -338,7 +355,19 @@ def choose_message(request: DesignRequest) -> Message:
         able = " or ".join(repr(each) for each in message.promises if each not in without)
         what = "privacy" if request.privacy is not None else "curve" if request.curve is not None else name
         raise ValueError(f"promise must be {able} with {what}, got {promise!r}")
+    if request.masked or (request.privacy is not None and request.privacy.bearers is not None):
+        _check_masked(request, message)
     return message
+
+
+def _check_masked(request: DesignRequest, message: Message) -> None:
+    """Refuse masks where payloads do not add up, or where sites may be missing or faulty."""
+    if request.masked and not message.can_be_masked:
+        raise ValueError("masked goes with curve or privacy: only counts add up")
+    if request.masked and (request.goals[0].max_faulty or request.goals[0].max_missing):
+        raise ValueError("masked goes without max_faulty and max_missing: the sum needs every site")
+    if not request.masked:
+        raise ValueError("bearers goes with masked=True: the other sites send counts without noise")
 
 
 # -- whether a plan makes sense: its structure, and whether its message can keep its promise ---------------

@@ -55,6 +55,7 @@ class BinMessage(Message):
 
     name: ClassVar[str] = "bin"
     promises: ClassVar[tuple[str, ...]] = ("population",)
+    can_be_masked: ClassVar[bool] = True
 
     def choose(self, request: DesignRequest) -> Choice:
         """Search gamma, or take the one that is given, for each level."""
@@ -81,7 +82,11 @@ class BinMessage(Message):
                 ranks.append(found[0])
                 levels.append(goal.make_level(found[1]))
         message = Bin(
-            edges=privacy.bins.edges, bounded=privacy.bins.bounded, epsilon=epsilon, levels=tuple(ranks)
+            edges=privacy.bins.edges,
+            bounded=privacy.bins.bounded,
+            masked=request.masked,
+            epsilon=epsilon,
+            levels=tuple(ranks),
         )
         return Choice(message, tuple(levels), request.sites)
 
@@ -198,6 +203,25 @@ class BinMessage(Message):
             for place, level in enumerate(design.levels)
         )
 
+    def vector(self, design: Design, answer: Answer) -> Sequence[int]:
+        """Return a 1 in the cell of each level, and 0 elsewhere."""
+        message, cells = _data(design), answer.payload.cells
+        return [int(cell == drawn) for drawn in cells for cell in range(message.n_cells)]
+
+    def sum_problem(self, design: Design, sums: Sequence[int]) -> str | None:
+        """Check that every site has one cell at each level."""
+        rows = _rows(design, sums)
+        fits = min(sums) >= 0 and all(sum(row) == design.n_sites for row in rows)
+        return None if fits else "the sum over all sites is not one cell of each: a report is wrong"
+
+    def combine_sum(self, design: Design, sums: Sequence[int]) -> tuple[float, ...]:
+        """Return the k-th smallest cell's edge, for each level."""
+        edge, rows = _data(design).edge, _rows(design, sums)
+        return tuple(
+            smallest_with_votes([(edge(cell), times) for cell, times in enumerate(row)], level.votes or 1)
+            for row, level in zip(rows, design.levels, strict=True)
+        )
+
     def law(self, design: Design, place: int) -> None:
         """Return None: the paper bounds the mean coverage alone."""
         return
@@ -226,6 +250,12 @@ class BinMessage(Message):
         """Return the corrected rank, at which sites aim."""
         ranks = _data(design).levels[place]
         return ((ranks.local_rank + ranks.correction,),) * len(design.kinds)
+
+
+def _rows(design: Design, sums: Sequence[int]) -> list[Sequence[int]]:
+    """Return the sums of each level."""
+    cells = _data(design).n_cells
+    return [sums[start : start + cells] for start in range(0, len(sums), cells)]
 
 
 def _data(design: Design) -> Bin:

@@ -6,7 +6,7 @@ distribution of the scores (theory, section 13).
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate
@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedconformal._text import count
+from fedconformal._text import count, quoted
 from fedconformal._util import Floats, Ints, integer
 from fedconformal.documents import (
     LARGEST_N,
@@ -74,6 +74,7 @@ class CurveMessage(Message):
     name: ClassVar[str] = "curve"
     promises: ClassVar[tuple[str, ...]] = ("population", "mixture", "each-site")
     adds_up: ClassVar[bool] = True
+    can_be_masked: ClassVar[bool] = True
 
     def choose(self, request: DesignRequest) -> Choice:
         """Solve the votes, and search offsets where there is noise."""
@@ -96,6 +97,8 @@ class CurveMessage(Message):
             epsilon=epsilon,
             parts=request.parts,
             starts=request.starts,
+            masked=request.masked,
+            bearers=_choose_bearers(request),
         )
         for goal in request.goals:
             self._check_goal(goal, request.promise.name, request.sites is None, message)
@@ -129,6 +132,8 @@ class CurveMessage(Message):
             raise ValueError(
                 f"max_faulty must be 0 with curves, got {goal.max_faulty}: one site can claim every count"
             )
+        if message.masked and _RULES[promise].has_own:
+            raise ValueError("masked does not go with promise 'each-site': a site's own threshold is no sum")
         if epsilon is not None and is_open:
             raise ValueError("privacy needs n_points: the noise counts for more where there are few scores")
         if epsilon is not None and _RULES[promise].has_unit:
@@ -171,14 +176,18 @@ class CurveMessage(Message):
         message = _data(design)
         if message.starts is not None:
             settings = f"at {len(message.edges):,} settings, and how many of the answers are wrong"
-            shown = "which show every confidence up to the step between settings"
-            return f"how many of your {count(n, 'case')} are answered {settings}, {shown}"
+            shown = "" if message.masked else ", which show every confidence up to the step between settings"
+            return f"how many of your {count(n, 'case')} are answered {settings}{shown}"
         if message.parts is not None:
             return f"the sums of the losses of your {count(n, 'case')} at {message.n_cells - 1:,} settings"
         if message.epsilon is None:
-            shown = "which show every score up to the width of a cell"
-            return f"the counts of your {count(n, 'score')} in {message.n_cells:,} cells, {shown}"
+            shown = "" if message.masked else ", which show every score up to the width of a cell"
+            return f"the counts of your {count(n, 'score')} in {message.n_cells:,} cells{shown}"
         noise = f"with noise of epsilon {exact_text(message.epsilon)}"
+        if message.bearers:
+            others = [name for name in message.bearers if name != site]
+            noise += f", which {quoted(others)} {'add' if len(others) > 1 else 'adds'} to the sum"
+            noise += " as you do" if len(others) < len(message.bearers) else ""
         return f"{message.n_cells:,} counts of your {count(n, 'score')}, {noise}"
 
     def summarize(self, design: Design, place: int) -> str:
@@ -204,7 +213,7 @@ class CurveMessage(Message):
             counts = Bins(message.edges, bounded=message.bounded).place(scores)
         else:
             counts = _count_parts(message, scores["losses"])
-        if message.epsilon is not None:
+        if message.epsilon is not None and site in (message.bearers or (site,)):
             draw = prepare_noisy_counts(counts, message.epsilon)
             return lambda: CurvePayload(counts=tuple(draw()))
         kept = np.where(counts >= options.get("round_down_to", 0), counts, 0)
@@ -259,6 +268,31 @@ class CurveMessage(Message):
         rules, message = _rules(design), _data(design)
         return tuple(
             math.inf if level.advice is not None else message.edge(rules.threshold_cell(place, level, counts))
+            for place, level in enumerate(design.levels)
+        )
+
+    def vector(self, design: Design, answer: Answer) -> Sequence[int]:
+        """Return the counts, or the votes of a mixture."""
+        place = design.find_kind(answer.n, site=answer.site)
+        return _rules(design).weigh(design.kinds[place or 0], answer.payload.counts)
+
+    def sum_problem(self, design: Design, sums: Sequence[int]) -> str | None:
+        """Check that exact sums are at least 0, and as large as the sizes of the sites say."""
+        rules, message = _rules(design), _data(design)
+        if message.epsilon is None:
+            least, most = rules.total_range()
+            cells = len(message.edges) if message.starts is not None else len(sums)
+            if min(sums) < 0 or not least <= sum(sums[:cells]) <= most:
+                return f"the sum over all sites is not one of {most:,} at least 0: a report is wrong"
+        elif abs(sum(sums) - rules.n_points) > total_reach(message.n_cells * rules.n_bearers, rules.scale):
+            return f"the sum over all sites cannot be one of {rules.n_points:,} scores: a report is wrong"
+        return None
+
+    def combine_sum(self, design: Design, sums: Sequence[int]) -> tuple[float, ...]:
+        """Round the pooled curve up to the grid."""
+        rules, message = _rules(design), _data(design)
+        return tuple(
+            math.inf if level.advice is not None else message.edge(rules.pooled_cell(place, level, sums))
             for place, level in enumerate(design.levels)
         )
 
@@ -344,6 +378,18 @@ def _count_answers(message: Curve, confidence: Floats, wrong: Floats) -> Ints:
     return np.concatenate(counts)
 
 
+def _choose_bearers(request: DesignRequest) -> tuple[str, ...]:
+    """Return the sites that add the noise of a sum: those with the most scores, the first by name."""
+    wanted = None if request.privacy is None else request.privacy.bearers
+    if wanted is None:
+        return ()
+    kinds = [kind for kind in request.sites or () if kind.share != 0]
+    names = [name for kind in sorted(kinds, key=lambda kind: -kind.n) for name in kind.names]
+    if len(names) < wanted:
+        raise ValueError(f"bearers must be at most the number of named sites, {len(names)}, got {wanted}")
+    return tuple(names[:wanted])
+
+
 def _data(design: Design) -> Curve:
     assert isinstance(design.message, Curve)
     return design.message
@@ -385,6 +431,16 @@ class _Rules:
         return sum(kind.count * kind.n for kind in self.sites)
 
     @property
+    def n_bearers(self) -> int:
+        """Number of sites that add noise."""
+        return len(self.message.bearers) or self.n_sites
+
+    @property
+    def scale(self) -> float:
+        """Scale of the noise in a count."""
+        return self.noise(1).scale
+
+    @property
     def parts(self) -> int:
         """Votes of a case."""
         return self.message.parts or 1
@@ -397,6 +453,7 @@ class _Rules:
     def noise(self, n_sites: int) -> CurveNoise:
         """Return the distribution of the noise in the sum of this many curves."""
         cells, epsilon = self.message.n_cells, self.message.epsilon
+        n_sites = len(self.message.bearers) or n_sites
         return CurveNoise(cells, n_sites, 0.0) if epsilon is None else scale_noise(cells, n_sites, epsilon)
 
     @property
@@ -503,8 +560,20 @@ class _Rules:
 
     def threshold_cell(self, place: int, level: Level, counts: Mapping[str, Sequence[int]]) -> int:
         """Return the cell whose edge is the threshold."""
-        sums = [sum(column) for column in zip(*counts.values(), strict=True)]
+        return self.pooled_cell(place, level, _add(counts.values()))
+
+    def pooled_cell(self, place: int, level: Level, sums: Sequence[int]) -> int:
+        """Return the cell whose edge is the threshold, from the sum over all sites."""
         return self.pass_cell(place, sums, self.n_points, level.votes or 1)
+
+    def weigh(self, kind: SiteKind, counts: Sequence[int]) -> Sequence[int]:
+        """Return what the counts of a site add to the sum."""
+        return counts
+
+    def total_range(self) -> tuple[int, int]:
+        """Return the smallest and the largest total of exact sums."""
+        most = self.parts * self.n_points
+        return most, most
 
     def pass_cell(self, place: int, counts: Sequence[int], n_points: int, votes: int) -> int:
         """Return the cell of the last passage of one curve."""
@@ -550,8 +619,11 @@ class _AnswerRules(_Rules):
         needed = fewest_answers(goal.level, goal.delta / starts)
         return needed if needed <= n_points else None
 
-    def threshold_cell(self, place: int, level: Level, counts: Mapping[str, Sequence[int]]) -> int:
-        sums, cells = [sum(column) for column in zip(*counts.values(), strict=True)], len(self.message.edges)
+    def total_range(self) -> tuple[int, int]:
+        return 0, self.n_points  # cases below the first edge are never answered
+
+    def pooled_cell(self, place: int, level: Level, sums: Sequence[int]) -> int:
+        cells = len(self.message.edges)
         goal, starts = self.goals[place], self.message.starts or 1
         lowest = first_answered(sums[:cells], sums[cells:], 1 - goal.level, goal.delta, starts)
         return self.message.n_cells - 1 if lowest is None else lowest
@@ -674,20 +746,31 @@ class _MixtureRules(_Rules):
         return advise_mixture(self.sites, self.goals[place], n_missing)
 
     def threshold_cell(self, place: int, level: Level, counts: Mapping[str, Sequence[int]]) -> int:
-        curves = [
-            [floor_votes(self._unit, kind, total, self.parts) for total in accumulate(map(int, counts[name]))]
-            for kind in self.sites
-            for name in kind.names
-        ]
-        votes = (sum(column) for column in zip(*curves, strict=True))
-        reached = (cell for cell, total in enumerate(votes) if total >= (level.votes or 1))
+        weighed = (self.weigh(kind, counts[name]) for kind in self.sites for name in kind.names)
+        return self.pooled_cell(place, level, _add(weighed))
+
+    def pooled_cell(self, place: int, level: Level, sums: Sequence[int]) -> int:
+        reached = (cell for cell, total in enumerate(accumulate(sums)) if total >= (level.votes or 1))
         return next(reached, self.message.n_cells - 1)
+
+    def weigh(self, kind: SiteKind, counts: Sequence[int]) -> Sequence[int]:
+        votes = [floor_votes(self._unit, kind, total, self.parts) for total in accumulate(map(int, counts))]
+        return [votes[0], *map(sub, votes[1:], votes)]
+
+    def total_range(self) -> tuple[int, int]:
+        own = [floor_votes(self._unit, kind, kind.n * self.parts, self.parts) for kind in self.sites]
+        most = sum(kind.count * votes for kind, votes in zip(self.sites, own, strict=True))
+        return most, most
 
     def law(self, place: int, level: Level) -> None:
         return None
 
     def guarantee(self, place: int, level: Level) -> Guarantee:
         return Guarantee(1.0 if level.advice is not None else (level.votes or 0) / self._unit)
+
+
+def _add(vectors: Iterable[Sequence[int]]) -> list[int]:
+    return [sum(column) for column in zip(*vectors, strict=True)]
 
 
 _RULES: dict[str, type[_Rules]] = {

@@ -233,7 +233,7 @@ class LevelClaim:
         claim, design = self.claim, self.claim.design
         if not self.is_finite or claim.n_answers < 2 or not claim.budget.allows(self._n_numbers):
             return False
-        return not claim.message.tolerates(design, self.place, 1)
+        return claim.design.message.is_masked or not claim.message.tolerates(design, self.place, 1)
 
     @cached_property
     def pooled(self) -> Summary | None:

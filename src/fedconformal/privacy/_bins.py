@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._util import Floats, Ints, choice, fraction, integer, plain_array
-from fedconformal.documents import LARGEST_EPSILON, SMALLEST_EPSILON
+from fedconformal.documents import LARGEST_EPSILON, MOST_BEARERS, SMALLEST_EPSILON
 
 _SHOWN = 6  # edges at the most
 
@@ -272,6 +272,9 @@ class Privacy:
     gamma : float, optional
         For the paper's analysis, the share of the error probability that is spent on the noise; searched if
         left out.
+    bearers : int, optional
+        In a masked plan, number of sites that add the noise, two or more, each the whole of it: epsilon then
+        holds against the server and all but one of these sites together. All sites add noise if left out.
 
     Raises
     ------
@@ -292,6 +295,7 @@ class Privacy:
     _: KW_ONLY
     analysis: str = "curve"
     gamma: float | None = field(default=None)
+    bearers: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse invalid values."""
@@ -306,6 +310,10 @@ class Privacy:
         if self.bins is not None and not isinstance(self.bins, Bins):
             raise TypeError(f"bins must be Bins, for example Bins.uniform(0, 5, 100), got {self.bins!r}")
         choice("analysis", self.analysis, _ANALYSES)
+        if self.bearers is not None:
+            integer("bearers", self.bearers, low=2, high=MOST_BEARERS)
+            if self.message != _ANALYSES["curve"]:
+                raise ValueError(f"bearers is a parameter of analysis 'curve', got {self.bearers}")
         if self.gamma is not None:
             fraction("gamma", self.gamma)
             if self.message == _ANALYSES["curve"]:

@@ -16,18 +16,20 @@ from fedconformal.documents import (
     CalibrationView,
     Design,
     Level,
+    MaskedPayload,
     Plan,
     Received,
     Refusal,
     Report,
     SiteKind,
     is_signed_by,
-    message_kinds,
+    payload_class,
 )
 from fedconformal.documents._base import paused_collector
 from fedconformal.documents._fields import MOST_REFUSALS
 from fedconformal.messages import Answer, largest_so_far, of
 from fedconformal.planning import PROMISES
+from fedconformal.protocol._masking import add_up
 from fedconformal.protocol._report import check_current, is_private, loss_curve
 from fedconformal.scores import SCORES, LabelScore, LossScore, from_name
 
@@ -180,10 +182,14 @@ def _solve(design: Design, answers: Answers, refused: tuple[Refusal, ...]) -> Ca
         for place, n in order
     )
     message = of(design.message)
+    sums: tuple[int, ...] = ()
     solved = message.solve(design, sites, places) if sites else design
     if len(answers) < design.fewest_answers:
         levels = tuple(Level(confidence_level=level.confidence_level) for level in design.levels)
         solved, thresholds = solved.answered_by(sites, levels=levels), (math.inf,) * len(levels)
+    elif design.message.is_masked:
+        sums = _unmask(design, answers)
+        thresholds = largest_so_far(solved, message.combine_sum(solved, sums))
     else:
         thresholds = largest_so_far(solved, message.combine(solved, answers))
     missing = tuple(sorted(set(design.asked_names or ()) - answers.keys()))
@@ -194,7 +200,23 @@ def _solve(design: Design, answers: Answers, refused: tuple[Refusal, ...]) -> Ca
         missing=missing,
         n_missing=unnamed if design.site_names is None else len(missing),
         refused=refused,
+        sums=sums,
     )
+
+
+def _unmask(design: Design, answers: Answers) -> tuple[int, ...]:
+    """Add up the masked numbers of all sites; refuse a sum that is none."""
+    where = "" if design.group is None else f"group {design.group!r}: "
+    if missing := sorted(set(design.asked_names or ()) - answers.keys()):
+        way = "a new plan" if of(design.message).epsilon(design) else "a private plan"
+        raise ValueError(
+            f"{where}a masked sum needs every site, and {quoted(missing)} did not answer. There is no sum of "
+            f"the others: make {way} without the missing, which sites charge again"
+        )
+    sums = add_up(answer.payload for answer in answers.values())
+    if (reason := of(design.message).sum_problem(design, sums)) is not None:
+        raise ValueError(where + reason)
+    return sums
 
 
 # -- validation of reports: those that count, and why the others do not ------------------------------------
@@ -312,8 +334,13 @@ def _payload_problem(design: Design, answer: Answer) -> str | None:
         return str(error)
     if place is not None and not design.kinds[place].asked:
         return "the plan does not ask this site"
-    if not isinstance(answer.payload, message_kinds()[design.message.kind][1]):
-        return f"a payload of kind {answer.payload.kind!r} instead of {design.message.kind!r}"
+    wanted = payload_class(design.message)
+    if not isinstance(answer.payload, wanted):
+        return f"a payload of kind {answer.payload.kind!r} instead of {wanted.kind!r}"
+    if isinstance(answer.payload, MaskedPayload):
+        length = design.message.vector_length(len(design.levels))
+        came = answer.payload.n_numbers
+        return None if came == length else f"{count(came, 'masked number')} instead of {length:,}"
     return of(design.message).problem(design, answer)
 
 
@@ -378,6 +405,7 @@ def assumption_codes(plan: Plan, n_missing: int) -> tuple[str, ...]:
     >>> assumption_codes(fc.plan(n_sites=3, n_points=40), n_missing=0)[0]
     'alike'
     """
+    bearers = _bearers(plan)
     applies = {
         **{PROMISES[design.promise].assumption: True for design in plan.designs},
         "labels-first": plan.grouping.by_label,
@@ -387,12 +415,19 @@ def assumption_codes(plan: Plan, n_missing: int) -> tuple[str, ...]:
         "silence": n_missing > 0 or plan.is_grouped,
         "faulty": plan.max_faulty > 0,
         "as-planned": plan.max_faulty == 0,
-        "private": is_private(plan),
+        "private": is_private(plan) and not bearers,
+        "private-sum": bool(bearers),
+        "masked": plan.is_masked,
         "signed-whole": plan.is_grouped and plan.keys is not None,
         "not-authenticated": plan.keys is None,
         "several-levels": len(plan.confidence_levels) > 1,
     }
     return tuple(code for code, here in applies.items() if here)
+
+
+def _bearers(plan: Plan) -> int:
+    """Return how many sites add the noise of a sum; 0 where every site adds its own."""
+    return max(len(getattr(design.message, "bearers", ())) for design in plan.designs)
 
 
 class AssumptionKind(Enum):
@@ -439,6 +474,7 @@ def assumption_sentences(calibration: Calibration, kind: AssumptionKind | None =
         "faulty": faulty,
         "epsilon": float(max(of(design.message).epsilon(design) or 0 for design in plan.designs)),
         "sizes": _PUBLIC_SIZES if plan.is_grouped else "",
+        "colluding": count(_bearers(plan) - 1, "site"),
     }
     known = {code: text.format(**facts) for code, text in _SENTENCES.items()}
     for promise in (PROMISES[name]() for name in PROMISES):
@@ -453,6 +489,8 @@ def assumption_sentences(calibration: Calibration, kind: AssumptionKind | None =
 _KINDS = {
     "ties": AssumptionKind.CAVEAT,
     "private": AssumptionKind.CAVEAT,
+    "private-sum": AssumptionKind.CAVEAT,
+    "masked": AssumptionKind.CAVEAT,
     "signed-whole": AssumptionKind.CAVEAT,
     "several-levels": AssumptionKind.CAVEAT,
     "not-authenticated": AssumptionKind.UNCHECKED,
@@ -472,6 +510,11 @@ _SENTENCES = {
     "as-planned": "Every report was made as the plan says.",
     "private": "Each report is {epsilon:g}-differentially private for every record behind it, if the site "
     "kept its ledger; the guarantee allows for the noise and holds for every data set.{sizes}",
+    "private-sum": "The sum of the reports is {epsilon:g}-differentially private for every record behind it, "
+    "against the server together with any {colluding}, if the sites that add the noise did so and all kept "
+    "their ledgers; the guarantee allows for the noise and holds for every data set.{sizes}",
+    "masked": "The reports were masked: nothing but their sum over all sites could be read, unless all sites "
+    "but one shared theirs.",
     "signed-whole": "Every message was signed as a whole with its site's key.",
     "not-authenticated": "The reports were not authenticated: whoever could deliver a file could pose as a "
     "site.",

@@ -346,6 +346,9 @@ def describe_problems(plan: Plan) -> tuple[str, ...]:
     return tuple(_in_groups(plan, lambda design: _problems(design, one_site=plan.grouping.by_site)))
 
 
+_MASKED = "Every site must answer: of masked reports there is no sum, and no threshold, if one is missing."
+
+
 def describe_notes(plan: Plan) -> tuple[str, ...]:
     """Describe problems, sites that are too small or not asked, and missing sites; an attribute of a plan."""
     return (
@@ -353,7 +356,7 @@ def describe_notes(plan: Plan) -> tuple[str, ...]:
         *_in_groups(plan, _unusual_ranks),
         *_absent(plan),
         *_in_groups(plan, _not_asked),
-        *_in_groups(plan, _missing),
+        *([_MASKED] if plan.is_masked else _in_groups(plan, _missing)),
         *score_cautions(plan),
     )
 
@@ -555,7 +558,7 @@ def _needed_while_open(design: Design) -> int:
 def _tolerates(design: Design, n_missing: int) -> bool:
     """Return whether each level that can be reached is, whichever sites are missing; False if in doubt."""
     left, message = (design.n_asked or 0) - n_missing, of(design.message)
-    if n_missing == 0 or left < design.fewest_answers:
+    if n_missing == 0 or left < design.fewest_answers or design.message.is_masked:
         return n_missing == 0
     levels = [place for place, level in enumerate(design.levels) if level.advice is None]
     if all(message.tolerates(design, place, n_missing) for place in levels):

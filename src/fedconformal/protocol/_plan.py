@@ -79,6 +79,7 @@ def plan(
     starts: int | None = None,
     privacy: Privacy | None = None,
     keys: Mapping[str, str] | None = None,
+    masked: bool = False,
     terms: Mapping[str, Any] | None = None,
 ) -> Plan:
     """Choose what the sites of a federation send, and how the server decides.
@@ -153,6 +154,9 @@ def plan(
         Makes every report differentially private; the sizes of the sites must be known.
     keys : mapping from str to str, optional
         Public key of each named site; then only signed reports count.
+    masked : bool
+        With ``curve`` or ``privacy``, and ``keys``: sites mask their counts, so that nothing but the sum over
+        all of them can be read. Every site must answer, and its policy must name the others' keys.
     terms : mapping, optional
         ``model``: file of the model whose scores are meant, its parameters by their names (also Flower's
         ArrayRecord), or its digest. ``round``: an id that distinguishes this round from others with the same
@@ -304,6 +308,7 @@ def _read_request(given: SimpleNamespace) -> DesignRequest:
         privacy,
         given.parts,
         given.starts,
+        bool(given.masked),
     )
 
 
@@ -382,7 +387,7 @@ def _bounded_bins(
 
 
 def _read_keys(keys: Any, names: Sequence[str]) -> tuple[SiteKey, ...]:
-    """Return the public key of each named site."""
+    """Check that there is a public key for each named site."""
     if not names or set(keys) != set(names):
         raise ValueError("keys must hold one public key for each named site, and no other")
     with naming_errors("keys"):

@@ -55,6 +55,14 @@ class SitePolicy:
     curves : {"private", "plain"}
         ``"private"``: counts leave only with noise. ``"plain"``: exact counts may leave, which are all scores
         up to the width of a cell.
+    sum_with : sequence of str
+        Public keys of the other sites with which this one's counts may be added up, in masked plans, with
+        noise or without.
+    min_sum_with : int
+        Smallest number of other sites in a masked sum.
+    sum_record : str, optional
+        File that records masked answers, so that there is one for each plan. Left out: a file in the user's
+        state directory. It must last as long as the key does.
     round_down_to : int
         Exact counts below this are sent as 0, which can only raise the threshold.
     min_group : int
@@ -86,6 +94,9 @@ class SitePolicy:
     private_only: bool | None = None
     max_epsilon: float | None = None
     curves: str = "private"
+    sum_with: tuple[str, ...] = ()
+    min_sum_with: int = 3
+    sum_record: Path | None = None
     round_down_to: int = 0
     min_group: int = 5
     scores: tuple[str, ...] | None = None
@@ -107,6 +118,11 @@ class SitePolicy:
         _util.integer("min_group", self.min_group, low=1)
         _util.choice("curves", self.curves, ("private", "plain"))
         _util.integer("round_down_to", self.round_down_to, low=0)
+        _util.integer("min_sum_with", self.min_sum_with, low=1)
+        if self.sum_record is not None:
+            if not isinstance(self.sum_record, str | Path):
+                raise TypeError(f"sum_record must be the path of a file, got {self.sum_record!r}")
+            object.__setattr__(self, "sum_record", Path(self.sum_record))
         if not (self.private_only is None or isinstance(self.private_only, bool)):
             raise TypeError(f"private_only must be true, false or left out, got {self.private_only!r}")
         if self.max_epsilon is not None:
@@ -120,7 +136,7 @@ class SitePolicy:
 
     def _check_lists(self) -> None:
         """Check lists of names and of public keys, which become tuples."""
-        for field in ("scores", "promises", "messages", "coordinator", "revoked"):
+        for field in ("scores", "promises", "messages", "coordinator", "revoked", "sum_with"):
             names = getattr(self, field)
             if names is None:
                 continue
@@ -132,8 +148,9 @@ class SitePolicy:
             object.__setattr__(self, field, tuple(names))
         for key in self.coordinator or ():
             check_public_key("coordinator", key)
-        for key in self.revoked:
-            check_public_key("revoked", key)
+        for field in ("revoked", "sum_with"):
+            for key in getattr(self, field):
+                check_public_key(field, key)
         if not self.coordinators and (self.revoked or self.coordinator is not None):
             raise ValueError("coordinator must have a public key that is not revoked, got none")
 
@@ -159,6 +176,7 @@ class SitePolicy:
             min_group=1,
             private_only=False,
             curves="plain",
+            min_sum_with=1,
         )
 
     @classmethod
@@ -269,10 +287,28 @@ class SitePolicy:
         """Refuse a plan that this site does not answer, before any score is looked at."""
         is_exact = any(of(design.message).epsilon(design) is None for design in plan.designs)
         self.check_document(plan, plan, is_exact=is_exact, has_ledger=has_ledger)
-        if is_exact and self.curves != "plain" and any(of(each.message).adds_up for each in plan.designs):
+        is_open = is_exact and not plan.is_masked
+        if is_open and self.curves != "plain" and any(of(each.message).adds_up for each in plan.designs):
             raise PolicyError(
                 "this plan asks for exact counts of all scores, and the site's policy allows them with noise "
                 'only: curves = "plain" would allow it'
+            )
+
+    def check_sum(self, plan: Plan, own: str) -> None:
+        """Refuse a masked sum with unknown sites, or with too few others than the owner of a public key."""
+        others = [key for key in plan.keys or () if key.public_key != own]
+        if unknown := [key for key in others if key.public_key not in self.sum_with]:
+            first = f"{unknown[0].site!r} with the key {unknown[0].public_key}"
+            more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+            raise PolicyError(
+                f"this plan adds up your counts with {first}{more}, and the site's policy does not name such "
+                "keys: sum_with must list those of all other sites, checked with these sites"
+            )
+        fewest = min(len(design.asked_names or ()) for design in plan.designs) - 1
+        if fewest < self.min_sum_with:
+            raise PolicyError(
+                f"this plan adds up your counts with {count(fewest, 'other site')}, and the site's policy "
+                f"wants {self.min_sum_with}: min_sum_with = {fewest} would allow it"
             )
 
     def check_document(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import count as count_from
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,11 +26,12 @@ from fedconformal.documents import (
     SigningKey,
     check_site_name,
     label_text,
-    message_kinds,
     unique_labels,
+    variants,
 )
-from fedconformal.messages import check_plan, of
+from fedconformal.messages import Answer, check_plan, of
 from fedconformal.privacy import Ledger, exact_text, fingerprint, keyed_generator
+from fedconformal.protocol._masking import SumRecord, mask, participants
 from fedconformal.protocol._plan import Model, model_digest
 from fedconformal.protocol._policy import PolicyError, SitePolicy
 from fedconformal.scores import LossScore, Score, from_name, list_scores
@@ -242,9 +243,13 @@ def prepare(
             f"nothing is sent: this site has fewer than {policy.min_group} cases of every group; "
             f"min_group = {max((own.size for own in parts.values()), default=1)} would allow it"
         )
+    if plan.is_masked:
+        _check_masked(plan, enough, site, key)
+        policy.check_sum(plan, key.public_key if key is not None else "")
     numbers, unreached = _count_numbers(plan, enough, site)
     held_back = tuple(group for group in parts if group is not None and group not in enough)
-    options = {"in_place": in_place, "round_down_to": policy.round_down_to}
+    round_down_to = 0 if plan.is_masked else policy.round_down_to  # no count can be read individually
+    options = {"in_place": in_place, "round_down_to": round_down_to}
     prepared = Prepared(
         plan,
         site,
@@ -271,6 +276,19 @@ def prepare(
     if prepared.epsilon is not None:
         policy.check_epsilon(prepared.epsilon)
     return prepared
+
+
+def _check_masked(plan: Plan, enough: Collection[str | None], site: str, key: SigningKey | None) -> None:
+    """Refuse an answer whose masks would not cancel."""
+    keys = {each.site: each.public_key for each in plan.keys or ()}
+    if key is None or keys.get(site) != key.public_key:
+        raise ValueError("key must be the private key of the site's public key in the plan: masks need it")
+    asked = {group for group, design in plan.by_group.items() if site in (design.asked_names or ())}
+    if missing := sorted(group or "" for group in asked - set(enough)):
+        raise PolicyError(
+            "nothing is sent: a masked answer is for every group that the plan asks for, and this site has "
+            f"too few cases of {quoted(missing)}"
+        )
 
 
 def loss_curve(plan: Plan) -> Curve | None:
@@ -486,7 +504,9 @@ class Prepared:
         for group in self.numbers:
             design = self.plan.by_group[group]
             words[group] = of(design.message).discloses(design, self._parts[group].size, self.site)
-            if self.epsilon is None and of(design.message).adds_up and self.policy.round_down_to > 1:
+            if design.message.is_masked:
+                words[group] += f", masked so that only the sum over {design.n_asked:,} sites can be read"
+            elif self.epsilon is None and of(design.message).adds_up and self.policy.round_down_to > 1:
                 words[group] += f" (0 for fewer than {self.policy.round_down_to})"
         if None in words:
             text = f"This plan asks for {words[None]}, and for their number."
@@ -511,9 +531,20 @@ class Prepared:
         return text
 
     def report(self) -> Report:
-        """Make the report, charged or recorded where it has to be."""
+        """Make the report, charged or recorded where it has to be; a masked one once for each plan."""
         has_ledger = self._ledger is not None or self._dataset is not None
         admit(self.plan, policy=self.policy, has_ledger=has_ledger)  # it may have expired meanwhile
+        if not self.plan.is_masked or self._key is None:
+            return self._make(has_ledger=has_ledger)
+        return SumRecord(self.policy.sum_record).answer(
+            self.plan,
+            self._key,
+            {group: participants(self.plan, group) for group in self.numbers},
+            partial(self._make, has_ledger=has_ledger),
+            is_exact=self.epsilon is None,
+        )
+
+    def _make(self, *, has_ledger: bool) -> Report:
         draws = {
             group: of(self.plan.by_group[group].message).prepare(
                 self.plan.by_group[group],
@@ -524,6 +555,8 @@ class Prepared:
             )
             for group in self.numbers
         }
+        if self.plan.is_masked and self._key is not None:
+            draws = {group: partial(self._mask, group, draw, self._key) for group, draw in draws.items()}
         if self.epsilon is not None:
             payloads = self._draw(draws)
         else:
@@ -548,6 +581,11 @@ class Prepared:
         )
         return answer if self._key is None else self._key.sign(answer)
 
+    def _mask(self, group: str | None, draw: Callable[[], Payload], key: SigningKey) -> Payload:
+        """Draw the payload of one group, and hide it behind masks."""
+        design, answer = self.plan.by_group[group], Answer(self.site, self._parts[group].size, draw())
+        return mask(self.plan, group, of(design.message).vector(design, answer), key)
+
     def _draw(self, draws: Mapping[str | None, Callable[[], Payload]]) -> dict[str | None, Payload]:
         """Draw the payloads of all groups from one charge, and so one stored answer."""
         ledger, dataset = self._account
@@ -568,8 +606,8 @@ class Prepared:
             raise ValueError("the ledger's answer to this plan is for other labels of the same scores")
         payloads = {}
         for group, fields in zip(draws, stored["payloads"], strict=True):
-            payload = message_kinds()[fields.pop("kind")][1]
-            payloads[group] = payload.model_validate_json(json.dumps(fields))
+            payload = variants(1)[fields.pop("kind")]
+            payloads[group] = cast(Payload, payload.model_validate_json(json.dumps(fields)))
         return payloads
 
     @cached_property

@@ -19,7 +19,8 @@ def settings(context: Context) -> dict:
         return with_ledger(Path(ledgers) / f"site-{given['partition-id']}", given)
     if "num-partitions" in given:  # a simulation, in which the last two sites have one name
         return {"site": f"site-{min(given['partition-id'], given['num-partitions'] - 2)}"}
-    return {"site": given.get("poses-as", given["site"])}
+    own = {name: given[name] for name in ("signing-key", "policy") if name in given}
+    return {"site": given.get("poses-as", given["site"]), **own}
 
 
 def with_ledger(ledger: Path, given) -> dict:
