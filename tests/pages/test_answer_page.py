@@ -318,6 +318,17 @@ def choose_file(driver, kind, path, content):
     driver.find_element(By.ID, f"{kind}-file").send_keys(str(path))
 
 
+@pytest.mark.slow
+def test_a_corrected_file_of_the_same_name_is_taken_again(page, tmp_path):
+    """Browsers tell of no second choice of the same file, unless the first is forgotten before."""
+    choose_file(page, "policy", tmp_path / "policy.toml", "max_numbers = 3")
+    chosen = "const field = document.getElementById('policy-file'); return field.files.length"
+    assert page.execute_script(chosen) == 1
+    stop = "addEventListener('click', (event) => event.preventDefault(), true);"
+    page.execute_script(stop + "document.getElementById('policy-file').click()")
+    assert page.execute_script(chosen) == 0
+
+
 def paste(driver, content):
     driver.execute_script(
         "const data = new DataTransfer(); data.setData('text/plain', arguments[0]);"

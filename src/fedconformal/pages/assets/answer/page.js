@@ -38,8 +38,7 @@ async function takePlan(text) {
   $("what").textContent = told(facts.purpose, facts.name && `model ${facts.name} ${facts.version ?? ""}`, facts.population);
   $("until").textContent = expires?.replace("T", ", ").replace("Z", " UTC") ?? told();
   $("model").textContent = model ?? told();
-  const names = (siteNames(designs[0]) ?? []).slice(0, MOST_NAMES);
-  $("names").replaceChildren(...names.map((value) => element("option", { value })));
+  $("names").replaceChildren(...(siteNames(designs[0]) ?? []).slice(0, MOST_NAMES).map((value) => element("option", { value })));
   [$("signed").hidden, $("about").hidden] = [!signer, false];
 }
 
@@ -182,6 +181,8 @@ function save() {
 
 const takeFiles = (/** @type {FileList} */ files, kind = "") => [...files].forEach((file) => takeFile(file, kind));
 for (const kind of ["plan", "policy", "cases"]) $(`${kind}-file`).onchange = (event) => takeFiles(event.target.files, kind);
+// A corrected file of the same name is taken again: without this no browser tells of it.
+document.addEventListener("click", (/** @type {any} */ { target }) => target.type === "file" && (target.value = ""));
 $("paste").addEventListener("paste", (event) => {
   event.preventDefault(); // cells do not go into the field, as there may be millions
   takeFile(new File([event.clipboardData.getData("text/plain")], "pasted cells"));
