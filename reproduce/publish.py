@@ -249,6 +249,7 @@ def published_rows(docs: Path) -> dict[str, pd.DataFrame]:
     return {
         "compensation": pd.read_csv(docs / "results-compensation.csv"),
         "open-questions": pd.read_csv(docs / "results-open-questions.csv"),
+        "authors": pd.read_csv(docs / "results-authors.csv"),
         "coverage": compared,
         **{name: compared[compared["dataset"] == name] for name in DATA_SETS},
         "private": splits[splits["scenario"] == PRIVATE],
