@@ -1,9 +1,9 @@
 """The results that the authors published: all 30 means, and the ridge ones recomputed on their own splits.
 
-Their public repository holds tables of results, without the code of the methods. The rows, the splits, the rank
-of their FedCP-Avg (one above the text's) and the pairs of their FedCP-QQ were found by matching these tables.
-``published.csv`` has their means over 20 runs, and for centralised calibration the length in the first and the
-last run and Spearman's correlation of the length with the number of the run.
+Their public repository holds tables of results, without the code of the methods. The rows, the splits, the
+rank of their FedCP-Avg (one above the text's) and the pairs of their FedCP-QQ were found by matching these.
+``published.csv`` has their means over 20 runs, and for centralised calibration the length in the first and
+the last run and Spearman's correlation of the length with the number of the run.
 """
 
 from pathlib import Path

@@ -17,6 +17,7 @@ import fedconformal as fc
 from reproduce import authors, hospitals, schools
 from reproduce.data import DATA_SETS
 from reproduce.methods import CENTRALISED, CURVE, EPSILONS, METHODS, PAPER, PRIVATE_METHODS, QQ, SINGLE
+from reproduce.models import MODELS
 from reproduce.open_questions import EXCESS, RATE
 from reproduce.protocol import FEW, MANY, PRIVATE, SETTING, Settings, summarise
 from reproduce.studies import STUDIES, Study
@@ -24,7 +25,7 @@ from reproduce.studies import STUDIES, Study
 SPLITS = "results-splits.csv.gz"
 SPLIT_COLUMNS = [*SETTING, "confidence_level", "split", "n_train", "n_test", "plan", "threshold", "coverage",
                  "length", "fit_seconds"]  # fmt: skip
-NO_FITS = ("upper-bounds", "heat-map", "curves", "numbers")
+NO_FITS = ("upper-bounds", "heat-map", "curves", "numbers", "conditional")
 """Studies whose figures are computed again whenever pages are written."""
 
 PROBLEM = Study("README", "Coverage of one class", hospitals.compute, hospitals.draw_problem)
@@ -211,6 +212,22 @@ def rate_table(rows: pd.DataFrame) -> str:
     return markdown(heads, lines)
 
 
+def published_table() -> str:
+    """Return the authors' 30 means: coverage in percent / length, and the length of networks over runs."""
+    means = authors.published().set_index(["scenario", "dataset", "model", "method"])
+    lines = []
+    for scenario in (MANY, FEW):
+        for name in DATA_SETS:
+            cells = [means.loc[scenario, name, model] for model in MODELS]
+            pairs = [(cell.loc[QQ], cell.loc[CENTRALISED]) for cell in cells]
+            texts = [f"{one['coverage']:.2f}/{one['length']:.3f}" for pair in pairs for one in pair]
+            last = pairs[-1][1]
+            ends = f"{last['first_length']:.3f}→{last['last_length']:.3f}"
+            lines.append([f"{name}, {scenario.replace(' ', '')}", *texts, ends, f"{last['trend']:.2f}"])
+    heads = [f"{model}, {short}" for model in MODELS for short in ("QQ", "pooled")]
+    return markdown(["", *heads, "network, run 1→20", "Spearman"], lines)
+
+
 def tables(docs: Path) -> dict[str, dict[str, str]]:
     """Return the tables of each page by name, from the published rows."""
     splits = pd.read_csv(docs / SPLITS)
@@ -219,6 +236,7 @@ def tables(docs: Path) -> dict[str, dict[str, str]]:
         "research.md": {
             "overall": overall(splits),
             "private": private(splits),
+            "published": published_table(),
             "excess": excess_table(questions),
             "rate": rate_table(questions),
         },

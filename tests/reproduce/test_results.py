@@ -106,7 +106,7 @@ def test_no_figure_is_older_than_the_rows():
     [
         "heat-map",
         "curves",
-        *(pytest.param(n, marks=pytest.mark.nightly) for n in ("upper-bounds", "numbers")),
+        *(pytest.param(n, marks=pytest.mark.nightly) for n in ("upper-bounds", "numbers", "conditional")),
     ],
 )
 def test_no_figure_without_fits_is_older_than_the_law(name):

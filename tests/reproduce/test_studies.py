@@ -125,7 +125,7 @@ def test_the_authors_pairs_and_the_mean_coverage_they_have():
         ((79, 10), (9, 61), 0.90699, (9, 59)),
         ((40, 10), (9, 30), 0.89902, (8, 38)),
     ):
-        assert fc.laws.exact_mean(m, n, local, server) == pytest.approx(theirs, abs=5e-6)
+        assert float(fc.laws.exact_mean([n] * m, [local] * m, server)) == pytest.approx(theirs, abs=5e-6)
         plan = fc.plan(m, n, criterion="marginal")
         assert (plan.local_ranks[0], plan.server_rank) == ours
 
