@@ -21,6 +21,7 @@ COLOURS = {
     methods.CENTRALISED: ORANGE,
     methods.AVERAGE: VERMILION,
     methods.AVERAGE_NEXT: "#7f2a00",
+    methods.WEIGHTED: "#b5651d",
     methods.SINGLE: GREY,
     methods.PAPER: "#a8922f",
     methods.CURVE: PURPLE,

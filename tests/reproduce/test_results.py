@@ -8,11 +8,20 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+from reproduce import authors, conditional, hospitals, open_questions, publish
 from reproduce import figure_2_compensation as figure_2
 from reproduce import figure_3_intervals as figure_3
-from reproduce import hospitals, open_questions, publish
 from reproduce.data import DATA_SETS
-from reproduce.methods import AVERAGE, AVERAGE_NEXT, CENTRALISED, METHODS, PRIVATE_METHODS, QQ, plan_text
+from reproduce.methods import (
+    AVERAGE,
+    AVERAGE_NEXT,
+    CENTRALISED,
+    METHODS,
+    PRIVATE_METHODS,
+    QQ,
+    THREE,
+    plan_text,
+)
 from reproduce.models import MODELS
 from reproduce.protocol import FEW, MANY, Settings, summarise
 from reproduce.publish import estimate, keyed, length_ratio
@@ -264,14 +273,41 @@ def test_what_cases_md_says():
     assert np.isinf(schools.loc[["FedCP-Avg", "each site"], "width"]).all()
 
 
-def test_what_open_questions_md_says():
+def test_what_research_md_says_of_open_questions():
     rows = pd.read_csv(DOCS / "results-open-questions.csv")
     excess = rows[rows["question"] == open_questions.EXCESS]
     one = excess[excess["numbers"] == 1].groupby("n_sites")["value"]
-    assert one.mean().between(0.6, 1.1).all()
-    assert one.max().loc[50] == one.max().max()  # no trend from m = 50 on
-    assert (excess[excess["numbers"] > 1]["value"] < 1).all()
+    assert list(one.groups) == [2, 5, 10, 20, 50, 100, 200, 400]
+    assert (round(one.mean().min(), 2), round(one.mean().max(), 2)) == (0.66, 1.05)
+    assert (one.max().idxmax(), round(one.max().max(), 2)) == (50, 4.28)
+    many = excess[(excess["numbers"] == 1) & (excess["n_sites"] >= open_questions.MANY_SITES)]["value"]
+    shares = [round(100 * np.mean(many > times * many.mean())) for times in (2, 3)]
+    assert (len(many), shares) == (306, [13, 4])
+    assert [round(100 * np.exp(-times)) for times in (2, 3)] == [14, 5]
+    several = excess[excess["numbers"] > 1].groupby("numbers")["value"].max()
+    assert several.round(2).to_list() == [0.85, 0.19]
     rates = rows[rows["question"] == open_questions.RATE]
     fails = rates[rates["value"] > rates["delta"]]
     assert set(fails["criterion"]) == {"marginal"}
     assert fails["server_rank"].max() == 5
+
+
+def test_what_research_md_says_of_networks(splits):
+    published = authors.published().dropna(subset="trend").set_index(["model", "scenario", "dataset"])
+    first = published.loc["network", MANY]["first_length"]
+    ours = keyed(splits, MANY, CENTRALISED)["length"].xs("network", level="model").groupby("dataset").mean()
+    names = ["bio", "community", "star", "concrete"]
+    assert first[names].to_list() == [1.624, 1.704, 0.21, 0.464]
+    assert ours[names].to_numpy() == pytest.approx([1.51, 1.65, 0.200, 0.514], abs=0.005)
+
+
+def test_what_research_md_says_of_conditional_coverage():
+    rows = conditional.compute(Settings())
+    cost = rows[rows["panel"] == conditional.COST].groupby("method")["value"]
+    ranges = {name: (round(values.min(), 2), round(values.max(), 2)) for name, values in cost}
+    assert ranges == {QQ: (0.39, 0.57), THREE: (0.35, 0.42), CENTRALISED: (0.37, 0.41)}
+    assert set(cost.size()) == {28}
+    below = rows[(rows["panel"] == conditional.LAW) & np.isclose(rows["coverage"], 0.9)]
+    below = below.set_index("method")["value"]
+    assert (below.drop("marginal") <= conditional.DELTA + 1e-9).all()
+    assert below["marginal"] > 0.4
