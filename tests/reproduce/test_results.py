@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+import fedconformal as fc
 from reproduce import authors, conditional, hospitals, open_questions, publish
 from reproduce import figure_2_compensation as figure_2
 from reproduce import figure_3_intervals as figure_3
@@ -290,11 +291,15 @@ def test_what_research_md_says_of_open_questions():
     fails = rates[rates["value"] > rates["delta"]]
     assert set(fails["criterion"]) == {"marginal"}
     assert fails["server_rank"].max() == 5
+    law = fc.CoverageLaw(n_sites=10, n_points=100, local_rank=90, server_rank=10)
+    assert law.ppf(0.1) == pytest.approx(0.917, abs=5e-4)
+    bound = fc.laws.conditional_coverage_bound(10, 100, 90, 10, delta=0.1)
+    assert bound == pytest.approx(0.866, abs=5e-4)
 
 
 def test_what_research_md_says_of_networks(splits):
     published = authors.published().dropna(subset="trend").set_index(["model", "scenario", "dataset"])
-    first = published.loc["network", MANY]["first_length"]
+    first = published.sort_index().loc["network", MANY]["first_length"]
     ours = keyed(splits, MANY, CENTRALISED)["length"].xs("network", level="model").groupby("dataset").mean()
     names = ["bio", "community", "star", "concrete"]
     assert first[names].to_list() == [1.624, 1.704, 0.21, 0.464]
