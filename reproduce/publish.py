@@ -18,7 +18,6 @@ from reproduce import authors, hospitals, schools
 from reproduce.data import DATA_SETS
 from reproduce.methods import CENTRALISED, CURVE, EPSILONS, METHODS, PAPER, PRIVATE_METHODS, QQ, SINGLE
 from reproduce.models import MODELS
-from reproduce.open_questions import RATE
 from reproduce.protocol import FEW, MANY, PRIVATE, SETTING, Settings, summarise
 from reproduce.studies import STUDIES, Study
 
@@ -189,19 +188,6 @@ def school_table(summary: pd.DataFrame) -> str:
     return table(summary[np.isfinite(summary["width"])], columns)
 
 
-def rate_table(rows: pd.DataFrame) -> str:
-    """Return how often the rate of Theorem 3.3 fails with the paper's criterion, by delta."""
-    lines = []
-    marginal = rows[(rows["question"] == RATE) & (rows["criterion"] == "marginal")]
-    for delta, found in marginal.groupby("delta", sort=False):
-        fails = found[found["value"] > delta]
-        ranks = ", ".join(f"{rank:.0f}" for rank in sorted(fails["server_rank"].unique()))
-        share = f"{len(fails)} of {len(found)}"
-        lines.append([f"{delta:g}", share, ranks, f"{found['value'].max():.3f}"])
-    heads = ["δ", "federations in which it fails", "server ranks there", "largest probability"]
-    return markdown(heads, lines)
-
-
 def published_table() -> str:
     """Return the authors' 30 means: coverage in percent / length, and the length of networks over runs."""
     means = authors.published().set_index(["scenario", "dataset", "model", "method"]).sort_index()
@@ -221,13 +207,11 @@ def published_table() -> str:
 def tables(docs: Path) -> dict[str, dict[str, str]]:
     """Return the tables of each page by name, from the published rows."""
     splits = pd.read_csv(docs / SPLITS)
-    questions = pd.read_csv(docs / "results-open-questions.csv")
     return {
         "research.md": {
             "overall": overall(splits),
             "private": private(splits),
             "published": published_table(),
-            "rate": rate_table(questions),
         },
         "cases.md": {
             "hospitals": hospital_table(pd.read_csv(docs / "results-hospitals.csv")),

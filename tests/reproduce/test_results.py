@@ -290,6 +290,10 @@ def test_what_research_md_says_of_open_questions():
     rates = rows[rows["question"] == open_questions.RATE]
     fails = rates[rates["value"] > rates["delta"]]
     assert set(fails["criterion"]) == {"marginal"}
+    by_delta = fails.groupby("delta", sort=False)["value"]
+    assert by_delta.size().to_dict() == {0.1: 2, 0.05: 5, 0.01: 11}
+    assert by_delta.max().round(3).to_dict() == {0.1: 0.164, 0.05: 0.14, 0.01: 0.103}
+    assert (rates["criterion"] == "marginal").sum() == 3 * 244
     assert fails["server_rank"].max() == 5
     law = fc.CoverageLaw(n_sites=10, n_points=100, local_rank=90, server_rank=10)
     assert law.ppf(0.1) == pytest.approx(0.917, abs=5e-4)
