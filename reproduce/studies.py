@@ -20,6 +20,7 @@ from reproduce import (
     hospitals,
     numbers,
     open_questions,
+    risk,
     schools,
 )
 from reproduce import figure_1_upper_bounds as figure_1
@@ -83,6 +84,7 @@ STUDIES = {
     "open-questions": Study(
         "not in it", "Questions that the paper leaves open", open_questions.compute, open_questions.draw
     ),
+    "risk": Study("not in it", "Risk as coverage of a randomised score", risk.compute, risk.draw),
     "hospitals": Study(
         "case study", "Four hospitals that differ", hospitals.compute, hospitals.draw, needs=("hospitals",)
     ),

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import fedconformal as fc
-from reproduce import authors, conditional, hospitals, open_questions, publish
+from reproduce import authors, conditional, hospitals, numbers, open_questions, publish, risk
 from reproduce import figure_2_compensation as figure_2
 from reproduce import figure_3_intervals as figure_3
 from reproduce.data import DATA_SETS
@@ -116,7 +116,10 @@ def test_no_figure_is_older_than_the_rows():
     [
         "heat-map",
         "curves",
-        *(pytest.param(n, marks=pytest.mark.nightly) for n in ("upper-bounds", "numbers", "conditional")),
+        *(
+            pytest.param(n, marks=pytest.mark.nightly)
+            for n in ("upper-bounds", "numbers", "conditional", "risk")
+        ),
     ],
 )
 def test_no_figure_without_fits_is_older_than_the_law(name):
@@ -320,3 +323,20 @@ def test_what_research_md_says_of_conditional_coverage():
     below = below.set_index("method")["value"]
     assert (below.drop("marginal") <= conditional.DELTA + 1e-9).all()
     assert below["marginal"] > 0.4
+
+
+def test_what_the_paper_draft_says():
+    """Private coverages and limits of the spread; other numbers are those of pages that are tested."""
+    rows = pd.read_csv(DOCS / "results-compensation.csv")
+    rows = rows[rows["confidence_level"] == 0.9].set_index(["analysis", "n_points", "epsilon"])["coverage"]
+    curve = [round(rows["curve", n, epsilon], 3) for n in (200, 1000) for epsilon in (10, 5, 1)]
+    assert curve == [0.905, 0.905, 0.908, 0.905, 0.905, 0.905]
+    assert [round(rows["paper", 1000, epsilon], 3) for epsilon in (10, 5, 1)] == [0.903, 0.906, 0.927]
+    assert np.isnan(rows["paper", 200, 1])
+    assert [round(numbers.asymptotic_spread(r), 2) for r in (1, 3, 5)] == [1.25, 1.07, 1.03]
+
+
+def test_the_risk_has_the_distribution_of_the_coverage():
+    """2,000 runs: by Massart's bound a distance above 0.061 has a probability below 1e-6."""
+    rows = risk.compute(Settings())
+    assert np.abs(rows["simulated"] - rows["exact"]).max() < 0.061
