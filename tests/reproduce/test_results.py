@@ -333,6 +333,12 @@ def test_what_the_paper_draft_says():
     assert curve == [0.905, 0.905, 0.908, 0.905, 0.905, 0.905]
     assert [round(rows["paper", 1000, epsilon], 3) for epsilon in (10, 5, 1)] == [0.903, 0.906, 0.927]
     assert np.isnan(rows["paper", 200, 1])
+    means = pd.read_csv(DOCS / "results.csv")
+    means = means[(means["scenario"] == "private") & (means["model"] == "forest")]
+    means = means[means["method"] == CURVE].set_index(["epsilon", "dataset"])["coverage"].round(3)
+    assert [means[epsilon, name] for epsilon in (1, 10) for name in ("bio", "bike")] == [
+        0.930, 0.924, 0.912, 0.917
+    ]  # fmt: skip
     assert [round(numbers.asymptotic_spread(r), 2) for r in (1, 3, 5)] == [1.25, 1.07, 1.03]
 
 
