@@ -17,6 +17,7 @@ from reproduce.methods import (
     AVERAGE,
     AVERAGE_NEXT,
     CENTRALISED,
+    CURVE,
     METHODS,
     PRIVATE_METHODS,
     QQ,
