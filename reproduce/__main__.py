@@ -68,9 +68,7 @@ def run(names: list[str], settings: Settings) -> None:
         if name == "authors":
             print(authors.side_by_side(rows).to_string(index=False, na_rep=""))
             if rows["published_length"].isna().all():
-                print(
-                    f"The authors' means over {authors.N_SEEDS} runs are shown beside {authors.N_SEEDS} runs."
-                )
+                print(f"Published means are over {authors.N_SEEDS} runs: leave out --quick to compare.")
         print(f"{name}: {study.title} ({study.place}), {time.monotonic() - begin:.0f} s", flush=True)
     seconds, cores = round(time.monotonic() - start), os.cpu_count()
     if fresh and "all" in names:
