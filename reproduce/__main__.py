@@ -67,6 +67,8 @@ def run(names: list[str], settings: Settings) -> None:
             study.save_figure(settings.out / "figures" / f"{name}.{kind}", rows)
         if name == "authors":
             print(authors.side_by_side(rows).to_string(index=False, na_rep=""))
+            if rows["published_length"].isna().all():
+                print(f"Published means are over {authors.N_SEEDS} runs: leave out --quick to compare.")
         print(f"{name}: {study.title} ({study.place}), {time.monotonic() - begin:.0f} s", flush=True)
     seconds, cores = round(time.monotonic() - start), os.cpu_count()
     if fresh and "all" in names:

@@ -8,13 +8,17 @@ from matplotlib.figure import Figure
 
 import fedconformal as fc
 from fedconformal.messages import CurveMessage
-from reproduce.drawing import colour, legend_below, panels, target
+from reproduce.drawing import colour, panels, target
 from reproduce.methods import CURVE, EPSILONS, N_BINS, PAPER, plan_text, private_plan
 from reproduce.protocol import Settings
 
 N_SITES = 10
-ANALYSES = {"paper": ("paper", PAPER, "-"), "curve": ("ours, noisy counts", CURVE, "--")}
-"""Label, method whose colour is used, and line style of each analysis."""
+ANALYSES = {
+    "paper": (PAPER, "paper: M at the corrected ranks"),
+    "curve": (CURVE, "private curve: expected coverage,\nrounding to bins included"),
+}
+"""Method whose colour is used and quantity that is drawn, in a row of panels for each analysis."""
+SHADES = {10.0: 1.0, 5.0: 0.7, 1.0: 0.45}
 
 
 def compute(settings: Settings, points=None, levels=None) -> pd.DataFrame:
@@ -41,39 +45,32 @@ def _coverage(plan: fc.Plan, analysis: str) -> float:
 
 
 def draw(rows: pd.DataFrame) -> Figure:
-    """Draw a panel for each level; hollow marks at 1 show that an analysis has no plan."""
+    """Draw a row for each analysis and a panel for each level; hollow marks at 1: there is no plan."""
     levels = rows["confidence_level"].unique()
     markers = dict(zip(rows["epsilon"].unique(), "os^Dv", strict=False))
-    figure, grid = panels(1, len(levels), (3.8 * len(levels), 3.8), sharex=True)
-    for axes, level in zip(grid[0], levels, strict=True):
-        chosen = rows[rows["confidence_level"] == level]
-        lines = [
-            (chosen[(chosen["analysis"] == analysis) & (chosen["epsilon"] == epsilon)], epsilon, *look)
-            for analysis, look in ANALYSES.items()
-            for epsilon in markers
-        ]
-        for line, epsilon, label, method, dashes in lines:
-            axes.plot(
-                line["n_points"], line["coverage"], linestyle=dashes, marker=markers[epsilon], markersize=4,
-                color=colour(method), label=f"{label}, $\\varepsilon$ = {epsilon:g}",
-            )  # fmt: skip
-        for line, epsilon, _, method, _ in lines:
-            gaps = line.loc[line["coverage"].isna(), "n_points"]
-            if len(gaps):
-                axes.plot(
-                    gaps, [1.0] * len(gaps), markers[epsilon], markersize=5, color=colour(method),
-                    markerfacecolor="white", label="hollow, at 1: no plan, infinite",
-                )  # fmt: skip
-        target(axes, level)
-        title = f"m = {N_SITES}, $\\alpha$ = {1 - level:.2g}, {N_BINS} bins"
-        axes.set(title=title, ylim=(None, 1.01), xlabel="n, points per site", xscale="log")
-        ticks = [n for n in (200, 500, 1000, 3000) if n <= rows["n_points"].max()]
-        axes.set_xticks(ticks, [str(n) for n in ticks])
-        axes.minorticks_off()
-    grid[0, 0].set_ylabel("coverage after compensation")
-    figure.suptitle(
-        "paper: M at its corrected ranks; ours: expected coverage, rounding to bins included",
-        fontsize="small",
-    )
-    legend_below(figure, grid[0, 0], 3)
+    size = (3.8 * len(levels), 6.4)
+    figure, grid = panels(len(ANALYSES), len(levels), size, sharex=True, sharey="col")
+    ticks = [n for n in (200, 500, 1000, 3000) if n <= rows["n_points"].max()]
+    for line_of_panels, (analysis, (method, quantity)) in zip(grid, ANALYSES.items(), strict=True):
+        for axes, level in zip(line_of_panels, levels, strict=True):
+            chosen = rows[(rows["confidence_level"] == level) & (rows["analysis"] == analysis)]
+            for epsilon, curve in chosen.groupby("epsilon", sort=False):
+                look = {
+                    "color": colour(method),
+                    "alpha": SHADES.get(epsilon, 1.0),
+                    "marker": markers[epsilon],
+                }
+                label = f"$\\varepsilon$ = {epsilon:g}"
+                axes.plot(curve["n_points"], curve["coverage"], markersize=4, label=label, **look)
+                gaps = curve.loc[curve["coverage"].isna(), "n_points"]
+                axes.plot(gaps, [1.0] * len(gaps), linestyle="none", markerfacecolor="white", **look)
+            target(axes, level)
+            title = f"m = {N_SITES}, $\\alpha$ = {1 - level:.2g}, {N_BINS} bins"
+            axes.set(title=title, ylim=(None, 1.01), xscale="log")
+            axes.set_xticks(ticks, [str(n) for n in ticks])
+            axes.minorticks_off()
+        line_of_panels[0].set_ylabel(quantity)
+        line_of_panels[-1].legend(fontsize="small", title="hollow, at 1: no plan", title_fontsize="small")
+    for axes in grid[-1]:
+        axes.set_xlabel("n, points per site")
     return figure

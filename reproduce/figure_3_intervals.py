@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from reproduce import data, methods
 from reproduce.drawing import GREY, colour, panels
-from reproduce.methods import METHODS, UNBALANCED, Method
+from reproduce.methods import AVERAGE_BY_SIZE, METHODS, UNBALANCED, Method
 from reproduce.models import SYNTHETIC
 from reproduce.protocol import Settings, quality
 
@@ -20,7 +20,7 @@ UNEQUAL = tuple(
 """Fifty sites of 11 to 46 points, a thousand in all."""
 
 INTERVALS = METHODS[:6]
-UNBALANCED_INTERVALS = (UNBALANCED, *METHODS[1:6])
+UNBALANCED_INTERVALS = (UNBALANCED, *METHODS[1:6], AVERAGE_BY_SIZE)
 
 LINES = {
     methods.QQ: ("-", 4.0),
@@ -29,6 +29,7 @@ LINES = {
     methods.CENTRALISED: ("--", 1.0),
     methods.AVERAGE: ("-", 1.2),
     methods.AVERAGE_NEXT: ("--", 1.2),
+    methods.WEIGHTED: (":", 1.6),
 }
 """Dashes and width: where methods agree their lines coincide, and the wider one is below."""
 

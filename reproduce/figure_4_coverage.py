@@ -8,12 +8,15 @@ from matplotlib.figure import Figure
 
 from reproduce import data
 from reproduce.drawing import box, box_legend, colour, panels, target
+from reproduce.methods import AVERAGE, CENTRALISED, QQ
 from reproduce.protocol import FEW, MANY, Settings, run
 
 LOWEST = 0.8
 """Coverages below it are counted in the title, not drawn."""
 FAR = 4.0
 """Lengths this many interquartile ranges above the third quartile are counted, not drawn."""
+THREE_METHODS = (QQ, CENTRALISED, AVERAGE)
+"""The methods of the paper's figure, in a panel of their own; with equal sites FedWQ-CP is FedCP-Avg."""
 TITLES = {MANY: "$m \\gg n$", FEW: "$m \\ll n$"}
 
 
@@ -29,42 +32,57 @@ def compute_dataset(settings: Settings, name: str) -> pd.DataFrame:
 
 
 def draw(rows: pd.DataFrame) -> Figure:
-    """Draw coverage over all data sets and splits, m >> n on the left and m << n on the right."""
+    """Draw coverage over all data sets and splits: the paper's methods above, others below."""
     scenarios = rows["scenario"].unique()
-    figure, grid = panels(1, len(scenarios), (5.4 * len(scenarios), 4.2), sharey=True)
-    for axes, scenario in zip(grid[0], scenarios, strict=True):
+    figure, grid = panels(2, len(scenarios), (5.4 * len(scenarios), 7.0), sharey="row")
+    for column, scenario in zip(grid.T, scenarios, strict=True):
         chosen = rows[rows["scenario"] == scenario]
         data_sets = chosen.groupby("model", sort=False)["dataset"].unique()
-        hidden = _coverages(axes, chosen, data_sets.index)
         federations = f"m = {_range(chosen['n_sites'])}, n = {_range(chosen['n_points'])}"
         splits = f"{chosen['split'].nunique()} splits of each data set"
-        axes.set_title(f"{TITLES[scenario]}: {federations}, {splits}{hidden}", fontsize="small")
-        names = [names[0] if len(names) == 1 else f"{len(names)} data sets" for names in data_sets]
-        labels = [f"{model}\n({name})" for model, name in zip(data_sets.index, names, strict=True)]
-        axes.set_xticks(axes.get_xticks(), labels)
-    grid[0, 0].set_ylabel("coverage")
-    box_legend(figure, rows["method"].unique())
+        for axes, part, words in zip(column, _parts(chosen), (splits, "other methods"), strict=True):
+            hidden = _coverages(axes, part, data_sets.index)
+            axes.set_title(f"{TITLES[scenario]}: {federations}, {words}{hidden}", fontsize="small")
+            names = [names[0] if len(names) == 1 else f"{len(names)} data sets" for names in data_sets]
+            labels = [f"{model}\n({name})" for model, name in zip(data_sets.index, names, strict=True)]
+            axes.set_xticks(axes.get_xticks(), labels)
+    for axes in grid[:, 0]:
+        axes.set_ylabel("coverage")
+    box_legend(figure, _in_order(rows))
     return figure
 
 
 def draw_dataset(rows: pd.DataFrame) -> Figure:
-    """Draw coverage, and the lengths of each model on an axis of their own, a row for each federation."""
+    """Draw coverage, and the lengths of each model on an axis of their own, two rows for each federation."""
     scenarios, models = rows["scenario"].unique(), rows["model"].unique()
     widths = (len(models) * 1.1, *[1] * len(models))
-    figure, grid = panels(len(scenarios), 1 + len(models), (13.0, 3.3 * len(scenarios)), width_ratios=widths)
-    for (left, *others), scenario in zip(grid, scenarios, strict=True):
+    figure, grid = panels(
+        2 * len(scenarios), 1 + len(models), (13.0, 5.6 * len(scenarios)), width_ratios=widths
+    )
+    for pair, scenario in zip(grid.reshape(len(scenarios), 2, -1), scenarios, strict=True):
         chosen = rows[rows["scenario"] == scenario]
-        hidden = _coverages(left, chosen, models)
         name, m, n = chosen[["dataset", "n_sites", "n_points"]].iloc[0]
-        left.set_title(
-            f"{name}: m = {m}, n = {n}, {chosen['split'].nunique()} splits{hidden}", fontsize="small"
-        )
-        left.set_ylabel("coverage")
-        for axes, model in zip(others, models, strict=True):
-            _lengths(axes, chosen[chosen["model"] == model], model)
-        others[0].set_ylabel("mean length")
-    box_legend(figure, rows["method"].unique())
+        splits = f"{chosen['split'].nunique()} splits"
+        for (left, *others), part, words in zip(pair, _parts(chosen), (splits, "other methods"), strict=True):
+            hidden = _coverages(left, part, models)
+            left.set_title(f"{name}: m = {m}, n = {n}, {words}{hidden}", fontsize="small")
+            left.set_ylabel("coverage")
+            for axes, model in zip(others, models, strict=True):
+                _lengths(axes, part[part["model"] == model], model)
+            others[0].set_ylabel("mean length")
+    box_legend(figure, _in_order(rows))
     return figure
+
+
+def _parts(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the rows of the paper's methods, and those of all others."""
+    paper = rows["method"].isin(THREE_METHODS)
+    return rows[paper], rows[~paper]
+
+
+def _in_order(rows: pd.DataFrame) -> list[str]:
+    """Return the names of the methods, the paper's first."""
+    return [name for part in _parts(rows) for name in part["method"].unique()]
 
 
 def _range(values: pd.Series) -> str:

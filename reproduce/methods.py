@@ -141,6 +141,11 @@ def average(sites: Sites, level: float, rng: np.random.Generator) -> float:
     return fc.baselines.average(sites, level)
 
 
+def average_by_size(sites: Sites, level: float, rng: np.random.Generator) -> float:
+    """Return the mean of the sites' own thresholds, weighted by size."""
+    return fc.baselines.average(sites, level, weighted=True)
+
+
 def average_of_next(sites: Sites, level: float, rng: np.random.Generator) -> float:
     """Return the mean of the sites' next larger scores, as in the authors' published results."""
     return float(np.mean([np.sort(s)[min(rank(len(s), level) + 1, len(s)) - 1] for s in sites]))
@@ -159,6 +164,7 @@ THREE = "FedCP-QQ 3 numbers"
 CENTRALISED = "Centralised"
 AVERAGE = "FedCP-Avg"
 AVERAGE_NEXT = "FedCP-Avg, rank + 1"
+WEIGHTED = "FedWQ-CP"
 SINGLE = "Single site"
 EACH = "FedCP-QQ each site"
 PAPER = "FedCP²-QQ paper"
@@ -177,6 +183,9 @@ METHODS = (
 
 UNBALANCED = planned(QQ, "marginal", local_ranks="paper")
 """Appendix A.1: local ranks ceil((n_j + 1)(1 - alpha)), then the smallest valid server rank."""
+
+AVERAGE_BY_SIZE = Method(WEIGHTED, average_by_size)
+"""The same as FedCP-Avg where all sites have one size, as in section 5."""
 
 PRIVATE_METHODS = (
     METHODS[0],

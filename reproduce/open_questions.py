@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -11,6 +12,8 @@ from reproduce.protocol import Settings
 
 EXCESS, RATE = "excess", "Theorem 3.3"
 DELTAS = (0.1, 0.05, 0.01)
+MANY_SITES = 10
+"""Sites from which on the scaled excess is shown as one distribution."""
 
 
 def compute(settings: Settings) -> pd.DataFrame:
@@ -19,7 +22,7 @@ def compute(settings: Settings) -> pd.DataFrame:
         frames = [excess((2, 10), range(50, 61)), rate((5, 10), range(20, 201, 20))]
     else:
         frames = [
-            excess((2, 5, 10, 20, 50, 100, 200), range(50, 101)),
+            excess((2, 5, 10, 20, 50, 100, 200, 400), range(50, 101)),
             excess((20,), range(50, 61), numbers=(2, 3)),
             rate((5, 10, 20, 50), range(20, 201, 3)),
         ]
@@ -56,12 +59,19 @@ def _plan(m: int, n: int, level: float, criterion: str, numbers: int | None = No
 
 
 def draw(rows: pd.DataFrame) -> Figure:
-    """Draw the scaled excess by m, over all n: quartiles and extremes."""
-    figure, ((axes,),) = panels(1, 1, (5.6, 3.6))
+    """Draw the scaled excess by m, and the share of federations above a multiple of its mean."""
+    figure, ((left, right),) = panels(1, 2, (10.0, 3.8))
     scaled = rows[(rows["question"] == EXCESS) & (rows["numbers"] == 1)]
     groups = scaled.groupby("n_sites")["value"]
-    axes.boxplot([values for _, values in groups], tick_labels=list(groups.groups), whis=(0, 100))
-    axes.axhline(1, color="black", linestyle="--", linewidth=1)
+    left.boxplot([values for _, values in groups], tick_labels=list(groups.groups), whis=(0, 100))
+    left.axhline(1, color="black", linestyle="--", linewidth=1)
     points = f"n = {scaled['n_points'].min()} to {scaled['n_points'].max()}"
-    axes.set(title=f"(mean coverage − 0.9)(mn + 1), {points}", xlabel="m, sites", ylabel="scaled excess")
+    left.set(title=f"(mean coverage − 0.9)(mn + 1), {points}", xlabel="m, sites", ylabel="scaled excess")
+    many = np.sort(scaled.loc[scaled["n_sites"] >= MANY_SITES, "value"])
+    multiples, above = many / many.mean(), 1 - np.arange(1, len(many) + 1) / len(many)
+    right.semilogy(multiples[:-1], above[:-1], ".", markersize=4, label="m of at least 10")
+    ends = np.array([0, multiples[-1]])
+    right.semilogy(ends, np.exp(-ends), color="black", linewidth=1, label="exponential")
+    right.set(title="distribution", xlabel="scaled excess / its mean", ylabel="share above")
+    right.legend()
     return figure

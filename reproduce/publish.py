@@ -17,15 +17,17 @@ import fedconformal as fc
 from reproduce import authors, hospitals, schools
 from reproduce.data import DATA_SETS
 from reproduce.methods import CENTRALISED, CURVE, EPSILONS, METHODS, PAPER, PRIVATE_METHODS, QQ, SINGLE
-from reproduce.open_questions import EXCESS, RATE
+from reproduce.models import MODELS
 from reproduce.protocol import FEW, MANY, PRIVATE, SETTING, Settings, summarise
 from reproduce.studies import STUDIES, Study
 
 SPLITS = "results-splits.csv.gz"
 SPLIT_COLUMNS = [*SETTING, "confidence_level", "split", "n_train", "n_test", "plan", "threshold", "coverage",
                  "length", "fit_seconds"]  # fmt: skip
-NO_FITS = ("upper-bounds", "heat-map", "curves", "numbers")
+NO_FITS = ("upper-bounds", "heat-map", "curves", "numbers", "conditional", "risk")
 """Studies whose figures are computed again whenever pages are written."""
+
+SIGNS = {MANY: "m≫n", FEW: "m≪n"}
 
 PROBLEM = Study("README", "Coverage of one class", hospitals.compute, hospitals.draw_problem)
 
@@ -89,7 +91,8 @@ def law_std(method: str, m: int, n: int, level: float) -> float:
 
 def markdown(heads: list[str], lines: list[list[str]]) -> str:
     """Return a table in Markdown."""
-    return "\n".join("| " + " | ".join(line) + " |" for line in [heads, ["---"] * len(heads), *lines])
+    head, *body = ("| " + " | ".join(line) + " |" for line in [heads, *lines])
+    return "\n".join([head, "|---" * len(heads) + "|", *body])
 
 
 def table(rows: pd.DataFrame, columns: dict[str, Callable]) -> str:
@@ -110,13 +113,13 @@ def overall(splits: pd.DataFrame) -> str:
             exact = np.mean([law_std(method.name, *one) for one in sizes.itertuples(index=False)])
             ratio, ratio_error = length_ratio(splits, scenario, method.name)
             cells = [
-                f"{mean:.4f} ± {error:.4f}",
+                f"{mean:.4f}±{error:.4f}",
                 f"{pairs['coverage'].std().mean():.4f}",
                 "" if np.isnan(exact) else f"{exact:.4f}",
-                f"{ratio:.3f} ± {ratio_error:.3f}",
+                f"{ratio:.3f}±{ratio_error:.3f}",
             ]
             if cells not in (line[2:] for line in lines):
-                lines.append([scenario, method.name, *cells])
+                lines.append([SIGNS[scenario], method.name, *cells])
     heads = ["", "method", "mean coverage", "std over splits", "std, exact", "length / centralised"]
     return markdown(heads, lines)
 
@@ -133,7 +136,7 @@ def private(splits: pd.DataFrame) -> str:
             )
             one = found[(found["method"] == method.name) & epsilon]
             error = one["coverage"].std() / np.sqrt(len(one))
-            cells.append(f"{one['coverage'].mean():.3f} ± {error:.3f} / {one['length'].mean():.3f}")
+            cells.append(f"{one['coverage'].mean():.3f}±{error:.3f}/{one['length'].mean():.3f}")
         lines.append([name, *("no plan" if cell.endswith("inf") else cell for cell in cells)])
     names = {PAPER: "paper", CURVE: "ours"}
     heads = [f"{names[method]}, ε = {epsilon:g}" for method in names for epsilon in EPSILONS]
@@ -176,7 +179,7 @@ def school_table(summary: pd.DataFrame) -> str:
     columns = {
         "method": lambda row: row.method,
         "level": lambda row: f"{100 * row.confidence_level:.0f} %",
-        "mean over new schools": lambda row: f"{row.coverage:.3f} ± {row.error:.3f}",
+        "mean over new schools": lambda row: f"{row.coverage:.3f}±{row.error:.3f}",
         "spread between schools": lambda row: f"{row.spread:.3f}",
         "schools below the level": lambda row: f"{100 * row.below:.0f} %",
         "without the noise of counting": lambda row: f"{100 * row.truly_below:.0f} %",
@@ -185,42 +188,30 @@ def school_table(summary: pd.DataFrame) -> str:
     return table(summary[np.isfinite(summary["width"])], columns)
 
 
-def excess_table(rows: pd.DataFrame) -> str:
-    """Return the mean and the largest scaled excess by m and numbers per site."""
-    groups = rows[rows["question"] == EXCESS].groupby(["n_sites", "numbers"], sort=False, as_index=False)
-    summary = groups.agg(mean=("value", "mean"), largest=("value", "max"))
-    columns = {
-        "m": lambda row: f"{row.n_sites}",
-        "numbers per site": lambda row: f"{row.numbers:.0f}",
-        "mean": lambda row: f"{row.mean:.2f}",
-        "largest": lambda row: f"{row.largest:.2f}",
-    }
-    return table(summary, columns)
-
-
-def rate_table(rows: pd.DataFrame) -> str:
-    """Return how often the rate of Theorem 3.3 fails with the paper's criterion, by delta."""
+def published_table() -> str:
+    """Return the authors' 30 means: coverage in percent / length, and the length of networks over runs."""
+    means = authors.published().set_index(["scenario", "dataset", "model", "method"]).sort_index()
     lines = []
-    marginal = rows[(rows["question"] == RATE) & (rows["criterion"] == "marginal")]
-    for delta, found in marginal.groupby("delta", sort=False):
-        fails = found[found["value"] > delta]
-        ranks = ", ".join(f"{rank:.0f}" for rank in sorted(fails["server_rank"].unique()))
-        share = f"{len(fails)} of {len(found)}"
-        lines.append([f"{delta:g}", share, ranks, f"{found['value'].max():.3f}"])
-    heads = ["δ", "federations in which it fails", "server ranks there", "largest probability"]
-    return markdown(heads, lines)
+    for scenario in (MANY, FEW):
+        for name in DATA_SETS:
+            cells = [means.loc[scenario, name, model] for model in MODELS]
+            pairs = [(cell.loc[QQ], cell.loc[CENTRALISED]) for cell in cells]
+            texts = [f"{one['coverage']:.2f}/{one['length']:.3f}" for pair in pairs for one in pair]
+            last = pairs[-1][1]
+            ends = f"{last['first_length']:.3f}→{last['last_length']:.3f}"
+            lines.append([f"{name}, {SIGNS[scenario]}", *texts, ends, f"{last['trend']:.2f}"])
+    heads = [f"{model}, {short}" for model in MODELS for short in ("QQ", "pooled")]
+    return markdown(["", *heads, "network, run 1→20", "Spearman"], lines)
 
 
 def tables(docs: Path) -> dict[str, dict[str, str]]:
     """Return the tables of each page by name, from the published rows."""
     splits = pd.read_csv(docs / SPLITS)
-    questions = pd.read_csv(docs / "results-open-questions.csv")
     return {
         "research.md": {
             "overall": overall(splits),
             "private": private(splits),
-            "excess": excess_table(questions),
-            "rate": rate_table(questions),
+            "published": published_table(),
         },
         "cases.md": {
             "hospitals": hospital_table(pd.read_csv(docs / "results-hospitals.csv")),
@@ -249,6 +240,7 @@ def published_rows(docs: Path) -> dict[str, pd.DataFrame]:
     return {
         "compensation": pd.read_csv(docs / "results-compensation.csv"),
         "open-questions": pd.read_csv(docs / "results-open-questions.csv"),
+        "authors": pd.read_csv(docs / "results-authors.csv"),
         "coverage": compared,
         **{name: compared[compared["dataset"] == name] for name in DATA_SETS},
         "private": splits[splits["scenario"] == PRIVATE],

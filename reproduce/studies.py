@@ -12,7 +12,17 @@ from matplotlib.figure import Figure
 
 from reproduce import appendix_a2_array as array
 from reproduce import appendix_b2_private as private
-from reproduce import authors, drawing, heterogeneity, hospitals, numbers, open_questions, schools
+from reproduce import (
+    authors,
+    conditional,
+    drawing,
+    heterogeneity,
+    hospitals,
+    numbers,
+    open_questions,
+    risk,
+    schools,
+)
 from reproduce import figure_1_upper_bounds as figure_1
 from reproduce import figure_2_compensation as figure_2
 from reproduce import figure_3_intervals as figure_3
@@ -70,9 +80,11 @@ STUDIES = {
         "published", "Ridge, theirs and ours", authors.compute, authors.draw, tuple(authors.SIZES)
     ),
     "numbers": Study("not in it", "Several numbers from each site", numbers.compute, numbers.draw),
+    "conditional": Study("follow-up", "Training-conditional coverage", conditional.compute, conditional.draw),
     "open-questions": Study(
         "not in it", "Questions that the paper leaves open", open_questions.compute, open_questions.draw
     ),
+    "risk": Study("not in it", "Risk as coverage of a randomised score", risk.compute, risk.draw),
     "hospitals": Study(
         "case study", "Four hospitals that differ", hospitals.compute, hospitals.draw, needs=("hospitals",)
     ),

@@ -63,20 +63,27 @@ def test_upper_bounds_lie_as_in_figure_1():
 
 
 @pytest.mark.slow
-def test_boxes_have_means_and_target(rows):
+def test_the_papers_three_methods_have_a_panel_of_their_own(rows):
+    paper = list(figure_4.THREE_METHODS)
     figure = figure_4.draw(rows)
-    for axes, scenario in zip(figure.axes, ("m >> n", "m << n"), strict=True):
+    for column, scenario in enumerate(("m >> n", "m << n")):
         chosen = rows[rows["scenario"] == scenario]
         means = chosen.groupby("method", sort=False)["coverage"].mean()
-        assert white_circles(axes) == pytest.approx(means.to_list())
-        assert targets(axes) == [0.9]
-        assert [text.get_text() for text in axes.get_xticklabels()] == ["ridge\n(synthetic)"]
-    assert legend(figure) == [*NAMES, "mean", "target"]
+        above, below = figure.axes[column::2]
+        assert white_circles(above) == pytest.approx(means[paper].to_list())
+        assert white_circles(below) == pytest.approx(means.drop(paper).to_list())
+        dots = [line for line in above.lines if line.get_marker() == "."]
+        assert [len(line.get_ydata()) for line in dots] == [4] * 3  # a dot per split
+        for axes in (above, below):
+            assert targets(axes) == [0.9]
+            assert [text.get_text() for text in axes.get_xticklabels()] == ["ridge\n(synthetic)"]
+    others = [name for name in NAMES if name not in paper]
+    assert legend(figure) == [*paper, *others, "mean", "target"]
     coverages, lengths = (figure_4.draw_dataset(rows).axes[i::2] for i in range(2))
-    assert [axes.get_ylabel() for axes in coverages] == ["coverage"] * 2
-    for axes, words in zip(coverages, ("m = 20, n = 10", "m = 10, n = 20"), strict=True):
+    assert [axes.get_ylabel() for axes in coverages] == ["coverage"] * 4
+    for axes, words in zip(coverages[::2], ("m = 20, n = 10", "m = 10, n = 20"), strict=True):
         assert axes.get_title().partition("\n")[0] == f"synthetic: {words}, 4 splits"
-    assert all(len(white_circles(axes)) == len(NAMES) for axes in lengths)
+    assert [len(white_circles(axes)) for axes in lengths] == [3, 4] * 2
 
 
 def test_infinite_lengths_are_words_not_boxes():

@@ -8,11 +8,22 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+import fedconformal as fc
+from reproduce import authors, conditional, hospitals, numbers, open_questions, publish, risk
 from reproduce import figure_2_compensation as figure_2
 from reproduce import figure_3_intervals as figure_3
-from reproduce import hospitals, open_questions, publish
 from reproduce.data import DATA_SETS
-from reproduce.methods import AVERAGE, AVERAGE_NEXT, CENTRALISED, METHODS, PRIVATE_METHODS, QQ, plan_text
+from reproduce.methods import (
+    AVERAGE,
+    AVERAGE_NEXT,
+    CENTRALISED,
+    CURVE,
+    METHODS,
+    PRIVATE_METHODS,
+    QQ,
+    THREE,
+    plan_text,
+)
 from reproduce.models import MODELS
 from reproduce.protocol import FEW, MANY, Settings, summarise
 from reproduce.publish import estimate, keyed, length_ratio
@@ -106,7 +117,10 @@ def test_no_figure_is_older_than_the_rows():
     [
         "heat-map",
         "curves",
-        *(pytest.param(n, marks=pytest.mark.nightly) for n in ("upper-bounds", "numbers")),
+        *(
+            pytest.param(n, marks=pytest.mark.nightly)
+            for n in ("upper-bounds", "numbers", "conditional", "risk")
+        ),
     ],
 )
 def test_no_figure_without_fits_is_older_than_the_law(name):
@@ -264,14 +278,73 @@ def test_what_cases_md_says():
     assert np.isinf(schools.loc[["FedCP-Avg", "each site"], "width"]).all()
 
 
-def test_what_open_questions_md_says():
+def test_what_research_md_says_of_open_questions():
     rows = pd.read_csv(DOCS / "results-open-questions.csv")
     excess = rows[rows["question"] == open_questions.EXCESS]
     one = excess[excess["numbers"] == 1].groupby("n_sites")["value"]
-    assert one.mean().between(0.6, 1.1).all()
-    assert one.max().loc[50] == one.max().max()  # no trend from m = 50 on
-    assert (excess[excess["numbers"] > 1]["value"] < 1).all()
+    assert list(one.groups) == [2, 5, 10, 20, 50, 100, 200, 400]
+    assert (round(one.mean().min(), 2), round(one.mean().max(), 2)) == (0.66, 1.05)
+    assert (one.max().idxmax(), round(one.max().max(), 2)) == (50, 4.28)
+    many = excess[(excess["numbers"] == 1) & (excess["n_sites"] >= open_questions.MANY_SITES)]["value"]
+    shares = [round(100 * np.mean(many > times * many.mean())) for times in (2, 3)]
+    assert (len(many), shares) == (306, [13, 4])
+    assert [round(100 * np.exp(-times)) for times in (2, 3)] == [14, 5]
+    several = excess[excess["numbers"] > 1].groupby("numbers")["value"].max()
+    assert several.round(2).to_list() == [0.85, 0.19]
     rates = rows[rows["question"] == open_questions.RATE]
     fails = rates[rates["value"] > rates["delta"]]
     assert set(fails["criterion"]) == {"marginal"}
+    by_delta = fails.groupby("delta", sort=False)["value"]
+    assert by_delta.size().to_dict() == {0.1: 2, 0.05: 5, 0.01: 11}
+    assert by_delta.max().round(3).to_dict() == {0.1: 0.164, 0.05: 0.14, 0.01: 0.103}
+    assert (rates["criterion"] == "marginal").sum() == 3 * 244
     assert fails["server_rank"].max() == 5
+    law = fc.CoverageLaw(n_sites=10, n_points=100, local_rank=90, server_rank=10)
+    assert law.ppf(0.1) == pytest.approx(0.917, abs=5e-4)
+    bound = fc.laws.conditional_coverage_bound(10, 100, 90, 10, delta=0.1)
+    assert bound == pytest.approx(0.866, abs=5e-4)
+
+
+def test_what_research_md_says_of_networks(splits):
+    published = authors.published().dropna(subset="trend").set_index(["model", "scenario", "dataset"])
+    first = published.sort_index().loc["network", MANY]["first_length"]
+    ours = keyed(splits, MANY, CENTRALISED)["length"].xs("network", level="model").groupby("dataset").mean()
+    names = ["bio", "community", "star", "concrete"]
+    assert first[names].to_list() == [1.624, 1.704, 0.21, 0.464]
+    assert ours[names].to_numpy() == pytest.approx([1.51, 1.65, 0.200, 0.514], abs=0.005)
+    assert (first["bike"], round(ours["bike"], 2)) == (1.509, 0.70)
+
+
+def test_what_research_md_says_of_conditional_coverage():
+    rows = conditional.compute(Settings())
+    cost = rows[rows["panel"] == conditional.COST].groupby("method")["value"]
+    ranges = {name: (round(values.min(), 2), round(values.max(), 2)) for name, values in cost}
+    assert ranges == {QQ: (0.39, 0.57), THREE: (0.35, 0.42), CENTRALISED: (0.37, 0.41)}
+    assert set(cost.size()) == {28}
+    below = rows[(rows["panel"] == conditional.LAW) & np.isclose(rows["coverage"], 0.9)]
+    below = below.set_index("method")["value"]
+    assert (below.drop("marginal") <= conditional.DELTA + 1e-9).all()
+    assert below["marginal"] > 0.4
+
+
+def test_what_the_paper_draft_says():
+    """Private coverages and limits of the spread; other numbers are those of pages that are tested."""
+    rows = pd.read_csv(DOCS / "results-compensation.csv")
+    rows = rows[rows["confidence_level"] == 0.9].set_index(["analysis", "n_points", "epsilon"])["coverage"]
+    curve = [round(rows["curve", n, epsilon], 3) for n in (200, 1000) for epsilon in (10, 5, 1)]
+    assert curve == [0.905, 0.905, 0.908, 0.905, 0.905, 0.905]
+    assert [round(rows["paper", 1000, epsilon], 3) for epsilon in (10, 5, 1)] == [0.903, 0.906, 0.927]
+    assert np.isnan(rows["paper", 200, 1])
+    means = pd.read_csv(DOCS / "results.csv")
+    means = means[(means["scenario"] == "private") & (means["model"] == "forest")]
+    means = means[means["method"] == CURVE].set_index(["epsilon", "dataset"])["coverage"].round(3)
+    assert [means[epsilon, name] for epsilon in (1, 10) for name in ("bio", "bike")] == [
+        0.930, 0.924, 0.912, 0.917
+    ]  # fmt: skip
+    assert [round(numbers.asymptotic_spread(r), 2) for r in (1, 3, 5)] == [1.25, 1.07, 1.03]
+
+
+def test_the_risk_has_the_distribution_of_the_coverage():
+    """2,000 runs: by Massart's bound a distance above 0.061 has a probability below 1e-6."""
+    rows = risk.compute(Settings())
+    assert np.abs(rows["simulated"] - rows["exact"]).max() < 0.061
