@@ -125,26 +125,30 @@ class Desk:
         read, refused = _read_all(Check, self.folder / _CHECKS)
         checks: list[Check] = []
         for check, path in sorted(read, key=lambda each: _written(each[1])):
-            if reason := self.find_conflict(check, checks):
-                refused.append(Refusal(source=path.name[:200], reason=f"{check.site}: {reason}"))
+            try:
+                self.refuse_conflict(check, checks)
+            except ValueError as error:
+                refused.append(Refusal(source=path.name[:200], reason=str(error)))
             else:
                 checks.append(check)
         return checks, refused
 
-    def find_conflict(self, check: Check, others: list[Check]) -> str | None:
-        """Return the reason why a check cannot be assessed together with others; None if it can."""
+    def refuse_conflict(self, check: Check, others: list[Check]) -> None:
+        """Refuse a check that cannot be assessed together with others."""
         assert self.calibration is not None
         if others and (check.period is None) != (others[0].period is None):
-            return f"has {'no' if check.period is None else 'a'} period, unlike the checks before it"
+            has = "no" if check.period is None else "a"
+            raise ValueError(f"{check.site}: has {has} period, unlike the checks before it")
         own = [other for other in others if other.site == check.site]
         if own and check.period is None:
-            return f"another check is in {self.folder / _CHECKS}; move it away to take this"
+            raise ValueError(
+                f"{check.site}: another check is in {self.folder / _CHECKS}; move it away to take this"
+            )
         overlaps = find_overlaps([*own, check]) if own else []
         try:
             refuse_misfits(self.calibration, [check], overlaps)
         except ValueError as error:
-            return str(error).rpartition(f"{check.site}: ")[2]
-        return None
+            raise ValueError(f"{check.site}: {str(error).rpartition(f'{check.site}: ')[2]}") from None
 
     @property
     def certified(self) -> datetime:
@@ -224,8 +228,8 @@ def receive(folder: Path, body: bytes) -> str:
         if desk.calibration is None:
             raise ValueError(f"{check.site}: this is a check, and there is no {_CALIBRATION} yet") from None
         checks = desk.checks[0]
-        if check not in checks and (reason := desk.find_conflict(check, checks)):
-            raise ValueError(f"{check.site}: {reason}") from None
+        if check not in checks:
+            desk.refuse_conflict(check, checks)
         _keep(folder / _CHECKS, check)
     else:
         plan, others = Plan.read(folder / PLAN_FILE), _read_all(Report, folder / _REPORTS)[0]
