@@ -181,6 +181,44 @@ def conditional_coverage_bound(
     return l * k / (m * n) - math.sqrt(math.log(1 / share) / (2 * m * n))
 
 
+def maximum_coverage(
+    n_sites: int, n_points: int, server_rank: int | None = None, *, level: float = 0.9
+) -> float:
+    """Return M_{n,k} of Proposition A.1 in closed form: each site sends its largest score.
+
+    M_{n,k} = G(k + 1/n) G(m + 1) / (G(k) G(m + 1 + 1/n)), G the Gamma function. The default server rank is
+    the paper's k_m = ceil(m level^n), for which M tends to the level as m grows; at a finite m it can be
+    below it.
+
+    Parameters
+    ----------
+    n_sites, n_points : int
+        Number of sites, and of scores at each.
+    server_rank : int, optional
+        Rank that the server keeps; k_m by default.
+    level : float
+        The level of k_m.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from fedconformal.laws._reference import maximum_coverage
+    >>> round(maximum_coverage(100, 10), 4), round(maximum_coverage(5, 10, 3), 6)
+    (0.8987, 0.925626)
+    """
+    m, n = _util.integer("n_sites", n_sites, low=1), _util.integer("n_points", n_points, low=1)
+    share = _util.fraction("level", level)
+    k = (
+        math.ceil(m * share**n)
+        if server_rank is None
+        else _util.integer("server_rank", server_rank, low=1, high=m)
+    )
+    return math.exp(math.lgamma(k + 1 / n) - math.lgamma(k) + math.lgamma(m + 1) - math.lgamma(m + 1 + 1 / n))
+
+
 def heterogeneous_coverage_bound(
     n_sites: int | None = None,
     n_points: Any = None,
@@ -193,7 +231,7 @@ def heterogeneous_coverage_bound(
     """Return Proposition 3.4's bound of the marginal coverage when sites differ from the test point.
 
     The bound is M minus the expected total-variation distance between the votes of the sites as they are
-    and of sites like the test point (the choice of the paper's remark C.3). With one vote per site the
+    and of sites like the test point (the choice of the paper's remark C.2). With one vote per site the
     first is a Poisson-binomial count, the second binomial if sizes are equal. ``CoverageLaw(...,
     distortion=...).mean()`` is the exact value.
 
