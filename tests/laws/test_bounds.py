@@ -93,3 +93,14 @@ def test_proposition_a_1_is_the_last_row_of_the_table(m, n):
 def test_the_rank_of_proposition_a_1_falls_short_and_reaches_the_level_in_the_limit():
     assert maximum_coverage(100, 10) == pytest.approx(0.8987, abs=5e-5)
     assert maximum_coverage(10**7, 10) == pytest.approx(0.9, abs=1e-6)
+
+
+def test_the_best_coupling_lies_between_equal_scores_and_the_exact_coverage():
+    sites = {"n_sites": 10, "n_points": 100, "local_rank": 92, "server_rank": 4}
+    same, best = (
+        heterogeneous_coverage_bound(**sites, distortion=lambda c: c**1.1, coupling=name)
+        for name in ("same", "best")
+    )
+    assert same + 0.005 < best <= fc.CoverageLaw(**sites, distortion=lambda c: c**1.1).mean() + 1e-9
+    with pytest.raises(ValueError, match="coupling"):
+        heterogeneous_coverage_bound(**sites, distortion=lambda c: c, coupling="x")
