@@ -6,7 +6,7 @@ from scipy import stats
 
 import fedconformal as fc
 from fedconformal.laws import conditional_coverage_bound, ehm_bound, heterogeneous_coverage_bound
-from fedconformal.laws._reference import heterogeneity_loss
+from fedconformal.laws._reference import heterogeneity_loss, maximum_coverage
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.floats(0.01, 0.5), st.data())
@@ -82,3 +82,25 @@ def test_the_distance_of_votes_bounds_the_loss_of_coverage(weights):
     assert abs(loss) <= exact + 1e-9
     bound = heterogeneous_coverage_bound(**sites, weights=weights, distortion=distortion)
     assert bound == pytest.approx(fc.CoverageLaw(**sites, weights=weights).mean() - exact, abs=1e-12)
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (5, 10), (20, 3)])
+def test_proposition_a_1_is_the_last_row_of_the_table(m, n):
+    values = [maximum_coverage(m, n, k) for k in range(1, m + 1)]
+    assert values == pytest.approx(fc.coverage_table(m, n)[-1], abs=1e-11)
+
+
+def test_the_rank_of_proposition_a_1_falls_short_and_reaches_the_level_in_the_limit():
+    assert maximum_coverage(100, 10) == pytest.approx(0.8987, abs=5e-5)
+    assert maximum_coverage(10**7, 10) == pytest.approx(0.9, abs=1e-6)
+
+
+def test_the_best_coupling_lies_between_equal_scores_and_the_exact_coverage():
+    sites = {"n_sites": 10, "n_points": 100, "local_rank": 92, "server_rank": 4}
+    same, best = (
+        heterogeneous_coverage_bound(**sites, distortion=lambda c: c**1.1, coupling=name)
+        for name in ("same", "best")
+    )
+    assert same + 0.005 < best <= fc.CoverageLaw(**sites, distortion=lambda c: c**1.1).mean() + 1e-9
+    with pytest.raises(ValueError, match="coupling"):
+        heterogeneous_coverage_bound(**sites, distortion=lambda c: c, coupling="x")

@@ -51,6 +51,19 @@ class TestAlgorithm3:
         (draw,) = mechanisms(plan.designs[0])
         assert (draw.quantile, draw.epsilon) == (Fraction(best[1], n), Fraction(epsilon))
 
+    def test_the_grid_of_gammas_does_not_decide(self):
+        """The smallest mean over all pairs, each at the gamma that raises the level to its own mean."""
+        m, n, level = 10, 500, 0.95
+        table, best = coverage_table(m, n), 1.0
+        for l, k in np.argwhere(table > level + 1e-8) + 1:
+            gamma = (1 - level / (table[l - 1, k - 1] - 2e-9)) / (1 - level)
+            rank = l + correction(gamma, m, 1.0, level=level)
+            best = min(best, table[rank - 1, k - 1] if rank < n else 1.0)
+        plan = paper(m, n, 1.0, confidence_level=level)
+        assert table[plan.local_ranks[0] - 1, plan.server_rank - 1] == pytest.approx(best, abs=1e-9)
+        assert best == pytest.approx(0.99428, abs=5e-6)
+        check(plan.designs[0])
+
     def test_is_infeasible_where_theory_says_so(self):
         """Theory, section 6: no gamma leaves a rank at 5 sites of 200 with epsilon 1 and 100 bins."""
         plan = paper(5, 200, 1.0)

@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
+from scipy import optimize, special
+from scipy.spatial import distance
 
 from fedconformal import _util
 from fedconformal._util import Floats
@@ -28,6 +29,7 @@ from fedconformal.laws._sites import Distortion, Shifted, integrate
 
 _TAIL = 1e-14
 _HALVINGS = 60
+_CELLS, _CELL_NODES = 200, 16  # of a coupling
 _OUTSIDE = 1e-3  # of the window of a summary, on either side
 
 Ranks = Sequence[int | Sequence[int]]
@@ -181,6 +183,44 @@ def conditional_coverage_bound(
     return l * k / (m * n) - math.sqrt(math.log(1 / share) / (2 * m * n))
 
 
+def maximum_coverage(
+    n_sites: int, n_points: int, server_rank: int | None = None, *, level: float = 0.9
+) -> float:
+    """Return M_{n,k} of Proposition A.1 in closed form: each site sends its largest score.
+
+    M_{n,k} = G(k + 1/n) G(m + 1) / (G(k) G(m + 1 + 1/n)), G the Gamma function. The default server rank is
+    the paper's k_m = ceil(m level^n), for which M tends to the level as m grows; at a finite m it can be
+    below it.
+
+    Parameters
+    ----------
+    n_sites, n_points : int
+        Number of sites, and of scores at each.
+    server_rank : int, optional
+        Rank that the server keeps; k_m by default.
+    level : float
+        The level of k_m.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from fedconformal.laws._reference import maximum_coverage
+    >>> round(maximum_coverage(100, 10), 4), round(maximum_coverage(5, 10, 3), 6)
+    (0.8987, 0.925626)
+    """
+    m, n = _util.integer("n_sites", n_sites, low=1), _util.integer("n_points", n_points, low=1)
+    share = _util.fraction("level", level)
+    k = (
+        math.ceil(m * share**n)
+        if server_rank is None
+        else _util.integer("server_rank", server_rank, low=1, high=m)
+    )
+    return math.exp(math.lgamma(k + 1 / n) - math.lgamma(k) + math.lgamma(m + 1) - math.lgamma(m + 1 + 1 / n))
+
+
 def heterogeneous_coverage_bound(
     n_sites: int | None = None,
     n_points: Any = None,
@@ -189,11 +229,12 @@ def heterogeneous_coverage_bound(
     *,
     distortion: Distortion | Sequence[Distortion | None],
     weights: Any = None,
+    coupling: str = "same",
 ) -> float:
     """Return Proposition 3.4's bound of the marginal coverage when sites differ from the test point.
 
     The bound is M minus the expected total-variation distance between the votes of the sites as they are
-    and of sites like the test point (the choice of the paper's remark C.3). With one vote per site the
+    and of sites like the test point (the choice of the paper's remark C.2). With one vote per site the
     first is a Poisson-binomial count, the second binomial if sizes are equal. ``CoverageLaw(...,
     distortion=...).mean()`` is the exact value.
 
@@ -201,6 +242,9 @@ def heterogeneous_coverage_bound(
     ----------
     n_sites, n_points, local_rank, server_rank, distortion, weights : int, sequences and callables
         As for ``CoverageLaw``.
+    coupling : {"same", "best"}
+        Joint distribution of the test score and of the auxiliary score of remark C.2: equal, or the optimal
+        transport between 200 cells of each, whichever gives the larger bound.
 
     Returns
     -------
@@ -214,7 +258,30 @@ def heterogeneous_coverage_bound(
     """
     alike = CoverageLaw(n_sites, n_points, local_rank, server_rank, weights=weights)
     actual = CoverageLaw(n_sites, n_points, local_rank, server_rank, weights=weights, distortion=distortion)
-    return alike.mean() - heterogeneity_loss(actual.federation)
+    loss = heterogeneity_loss(actual.federation)
+    if _util.choice("coupling", coupling, ("same", "best")) == "best":
+        loss = min(loss, _transport_loss(actual.federation, alike.federation))
+    return alike.mean() - loss
+
+
+def _transport_loss(actual: Federation, alike: Federation) -> float:
+    """Return E d(S, S') if cells of the two scores are matched so that its value at midpoints is smallest.
+
+    Any matching is a coupling of two uniform variables, so the proposition holds for it; the distance is
+    then integrated within matched cells.
+    """
+    ks = actual.unit * np.arange(0, actual.n_votes // actual.unit + 2)
+
+    def masses(side: Federation, c: Floats) -> Floats:
+        return np.asarray(np.diff(side.cdf(c, ks, digits=False)))
+
+    middles = (np.arange(_CELLS) + 0.5) / _CELLS
+    cost = distance.cdist(masses(actual, middles), masses(alike, middles), "cityblock")
+    _, match = optimize.linear_sum_assignment(cost)
+    nodes, node_weights = np.polynomial.legendre.leggauss(_CELL_NODES)
+    inside = (middles[:, None] + nodes / (2 * _CELLS)).reshape(_CELLS, _CELL_NODES)
+    apart = np.abs(masses(actual, inside.ravel()) - masses(alike, inside[match].ravel())).sum(axis=1) / 2
+    return float((apart.reshape(inside.shape) @ node_weights).sum() / (2 * _CELLS))
 
 
 def heterogeneity_loss(federation: Federation) -> float:

@@ -31,7 +31,7 @@ from fedconformal.messages._base import (
 from fedconformal.planning import CRITERIA, PROMISES, Goal, Guarantee, smallest
 from fedconformal.privacy import Bins, PrivateQuantile, exact_text
 
-# The paper's grid search, fine enough not to handicap it: 360 values from .000001 to .96.
+# The first search; the breakpoints of every pair of ranks follow, so that the grid never decides.
 _GAMMAS = tuple(Fraction(round(10 ** (9 - i / 60)), 10**9) for i in range(360, 0, -1))
 _MARGIN = 1e-9  # by which rounding may mistake a mean coverage
 _LARGEST_N = 100_000  # of an advice
@@ -308,13 +308,45 @@ class _Search:
     n_missing: int = 0
 
     def best(self) -> tuple[BinLevel, int] | None:
-        """Return ranks and votes; None if no gamma leaves a rank that a site has."""
+        """Return ranks and votes; None if no gamma leaves a rank that a site has.
+
+        A pair (l, k) is that of every level from the next smaller mean to M_{l,k}. The correction falls with
+        gamma, so the best gamma of a pair raises the level to M_{l,k}: one candidate for each pair.
+        """
 
         def corrected_mean(found: tuple[BinLevel, int]) -> float:
             ranks, votes = found
             return _exact_mean(self.m, self.n, ranks.local_rank + ranks.correction, votes)
 
-        return min(self._corrected(), key=corrected_mean, default=None)
+        found = min(self._corrected(), key=corrected_mean, default=None)
+        if len(self.gammas) == 1:
+            return found
+        for exact in self._breakpoints():
+            if found is None or corrected_mean(exact) < corrected_mean(found) - _MARGIN:
+                found = exact
+        return found
+
+    def _breakpoints(self) -> Iterator[tuple[BinLevel, int]]:
+        """For each server rank, the pair whose corrected local rank is smallest at the pair's own gamma."""
+        for votes in range(1, self.m + 1) if self.n_missing < self.m else ():
+            best: BinLevel | None = None
+            for rank in range(self._least_rank(self.level, votes), self.n):
+                if best is not None and rank >= best.local_rank + best.correction:
+                    break
+                reach = Fraction(self._reach(rank, votes) - _MARGIN)
+                gamma = Fraction(math.floor((1 - self.level / reach) / (1 - self.level) * 10**9), 10**9)
+                if not 0 < gamma < 1:
+                    continue
+                ranks = BinLevel(
+                    gamma=gamma,
+                    local_rank=rank,
+                    correction=self.correction(1 - gamma * (1 - self.level)),
+                )
+                corrected = rank + ranks.correction
+                if corrected < self.n and (best is None or corrected < best.local_rank + best.correction):
+                    best = ranks
+            if best is not None:
+                yield best, votes
 
     def _corrected(self) -> Iterator[tuple[BinLevel, int]]:
         """Ranks of the plan at a raised level for every gamma, the local one corrected for the noise."""
@@ -336,11 +368,11 @@ class _Search:
         whole = _exact_mean(self.m, self.n, local_rank, server_rank)
         return min(whole, _exact_mean(left, self.n, local_rank, left)) if self.n_missing else whole
 
-    def _least_rank(self, level: Fraction) -> int:
-        """Smallest local rank that any plan at this level has, with which the largest report is needed."""
+    def _least_rank(self, level: Fraction, votes: int | None = None) -> int:
+        """Smallest local rank that reaches this level with these votes, by default those of all sites."""
 
         def is_enough(rank: int) -> bool:
-            return _exact_mean(self.m, self.n, rank, self.m) >= float(level) - _MARGIN
+            return _exact_mean(self.m, self.n, rank, votes or self.m) >= float(level) - _MARGIN
 
         return 1 + bisect_left(range(1, self.n + 1), True, key=is_enough)
 
