@@ -32,11 +32,6 @@ WRONG = {name: (RNG.random(n) < 0.02).astype(int) for name, n in SIZES.items()}
 EXACT = {
     "counts": {"curve": GRID},
     "two levels": {"curve": GRID, "confidence_level": [0.8, 0.9], "criterion": "conditional"},
-    "mixture": {
-        "curve": GRID,
-        "promise": "mixture",
-        "mixture": {"north": 1, "south": 2, "west": 3, "east": 4},
-    },
     "losses": {"curve": GRID, "parts": 100, "risk": 0.4},
     "answers": {"curve": GRID, "starts": 4, "criterion": "conditional", "risk": 0.2},
 }
@@ -329,6 +324,30 @@ class TestGuard:
             with pytest.raises(fc.PolicyError, match="over other sites"):
                 answer(make_plan(n_points=sizes, keys=keys, curve=GRID), "north", **pinned)
 
+    def test_nor_under_a_new_key_or_with_names_exchanged(self, plan):
+        answer(plan, "north")
+        new, fifth = fc.SigningKey.new(), fc.SigningKey.new().public_key
+        fewer = {"north": new.public_key, "south": PUBLIC["south"], "west": PUBLIC["west"]}
+        for keys in (fewer, {**PUBLIC, "east": fifth}):
+            sizes = {name: SIZES[name] for name in keys}
+            other = make_plan(n_points=sizes, keys=keys, curve=GRID)
+            policy = fc.SitePolicy(sum_with=[*PUBLIC.values(), fifth], min_sum_with=1)
+            key = new if keys is fewer else KEYS["north"]
+            with pytest.raises(fc.PolicyError, match="over other sites"):
+                fc.report(other, SCORES["north"], site="north", key=key, policy=policy)
+
+    def test_a_record_that_cannot_be_used_is_named(self, plan, tmp_path):
+        (tmp_path / "file").write_text("no database")
+        for path in (tmp_path / "file", tmp_path / "file" / "sums", tmp_path):
+            with pytest.raises(ValueError, match="record of masked answers cannot be used"):
+                answer(plan, "north", policy=policy_of("north", sum_record=path))
+
+    def test_a_recorded_exact_sum_counts_as_one_number(self, plan, tmp_path):
+        ledger = make_ledger(tmp_path / "ledger")
+        options = {"ledger": ledger, "dataset": "cases", "policy": policy_of("north", private_only=False)}
+        answer(plan, "north", **options)
+        assert ledger.exact_answers("cases") == 1
+
     def test_groups_over_other_sites_are_other_sums(self):
         def group_plan(missing):
             sizes = {
@@ -391,6 +410,49 @@ class TestServer:
         with pytest.raises(ValueError, match="a report is wrong"):
             fc.calibrate(plan, [wrong, *reports[1:]])
 
+    def test_more_wrong_answers_than_answers(self):
+        plan = make_plan(**EXACT["answers"])
+        reports = [answer(plan, name) for name in NAMES[1:]]
+        payload = mask(plan, None, [1] * 40 + [500] + [0] * 39, KEYS["north"])
+        mine = answer(plan, "north").model_copy(update={"parts": (ReportPart(n=60, payload=payload),)})
+        with pytest.raises(ValueError, match="a report is wrong"):
+            fc.calibrate(plan, [KEYS["north"].sign(mine), *reports])
+
+    def test_noise_explains_no_giant_cells(self, tmp_path):
+        plan = make_plan(privacy=fc.Privacy(5.0, GRID))
+        reports = [
+            answer(plan, name, ledger=make_ledger(tmp_path / name), dataset="cases") for name in NAMES[1:]
+        ]
+        payload = mask(plan, None, [2**61, 60 - 2**61] + [0] * 38, KEYS["north"])
+        first = reports[0].model_copy(update={"site": "north", "parts": (ReportPart(n=60, payload=payload),)})
+        with pytest.raises(ValueError, match="a report is wrong"):
+            fc.calibrate(plan, [KEYS["north"].sign(first), *reports])
+
+    def test_a_report_of_another_size_is_a_finding(self, plan, reports):
+        calibration = fc.calibrate(plan, reports)
+        part = reports[0].parts[0].model_copy(update={"n": 61})
+        other = KEYS["north"].sign(reports[0].model_copy(update={"parts": (part,)}))
+        assert not all(finding.holds for finding in fc.audit.verify(calibration, [other, *reports[1:]]))
+
+    def test_a_group_that_is_not_reached_has_no_sum(self, tmp_path):
+        sizes = {"few": dict.fromkeys(NAMES, 6), "many": dict.fromkeys(NAMES, 300)}
+        privacy = fc.Privacy(2.0, GRID)
+        options = {"n_points": None, "groups": sizes, "confidence_level": 0.95, "privacy": privacy}
+        with pytest.warns(fc.protocol.InfeasibleWarning):
+            plan = make_plan(**options)
+        labels, scores = np.repeat(["few", "many"], (6, 300)), RNG.random(306)
+        data = {"scores": scores, "groups": labels, "dataset": "cases"}
+        reports = [answer(plan, name, **data, ledger=make_ledger(tmp_path / name)) for name in NAMES]
+        calibration = fc.calibrate(plan, reports)
+        assert [len(part.sums) for part in calibration.parts] == [0, 40]
+        assert fc.Calibration.from_json(calibration.to_json()) == calibration
+        assert all(finding.holds for finding in fc.audit.verify(calibration, reports))
+
+    def test_nothing_is_simulated_for_masked_plans(self):
+        plan = make_plan(privacy=fc.Privacy(5.0, GRID))
+        with pytest.raises(ValueError, match="without keys"):
+            fc.privacy.simulate(plan, SCORES, np.random.default_rng(0))
+
     def test_the_auditor_finds_a_changed_sum_or_threshold(self, plan, reports):
         calibration = fc.calibrate(plan, reports)
         part = calibration.parts[0]
@@ -408,7 +470,8 @@ class TestServer:
             ({"keys": None}, "needs keys"),
             ({"curve": None}, "only counts add up"),
             ({"max_missing": 1}, "every site"),
-            ({"promise": "each-site"}, "no sum"),
+            ({"promise": "each-site"}, "'population' alone"),
+            ({"promise": "mixture"}, "'population' alone"),
             ({"n_points": None, "n_sites": NAMES}, "known size"),
             ({"terms": {"round": "spring"}}, "random round"),
             ({"curve": None, "privacy": fc.Privacy(1.0, GRID, bearers=5)}, "bearers must be at most"),

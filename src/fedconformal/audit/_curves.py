@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any, ClassVar
 
 import numpy as np
@@ -232,39 +232,35 @@ class CurveAudit(MessageAudit):
                 for name, kind in kinds.items()
             )
             votes = [sum(column) for column in zip(*curves, strict=True)]
-            return self.threshold_of_sum(claim, [votes[0], *(b - a for a, b in pairwise(votes))])
+            cell = next((i for i, total in enumerate(votes) if total >= claim.votes), message.n_cells - 1)
+            return float(message.edge(cell))
         return self.threshold_of_sum(claim, [sum(column) for column in zip(*counts.values(), strict=True)])
 
     def threshold_of_sum(self, claim: Claim, sums: Sequence[int]) -> float:
-        """Return the edge at which the counts of all sites, or the votes of a mixture, are reached."""
+        """Return the edge at which the counts of all sites are reached."""
         design, message = claim.design, claim.message
-        if design.promise == "mixture":
-            votes = accumulate(sums)
-            cell = next((i for i, total in enumerate(votes) if total >= claim.votes), message.n_cells - 1)
-        elif message.starts is not None:
+        if message.starts is not None:
             cell = _find_answers(claim, sums)
         else:
             cell = _find_passage(claim, sums, _count_points(design), claim.votes)
         return float(message.edge(cell))
 
     def sum_problem(self, design: Design, sums: Sequence[int]) -> str | None:
-        """Check the total, and that exact counts are at least 0."""
+        """Check the total, and that counts are at least 0, up to noise."""
         message: Any = design.message
-        n, total = _count_points(design), sum(sums)
+        whole, total, reach = _count_points(design) * (message.parts or 1), sum(sums), 0.0
+        if design.promise != "population":
+            return "a sum that could be taken apart"
         if message.epsilon is not None:
             cells = message.n_cells * (len(message.bearers) or design.n_sites)
             reach = 2 / float(message.epsilon) * (80 + 12 * math.sqrt(cells)) + 1
-            return None if abs(total - n) <= reach else "a total that noise cannot make"
         if message.starts is not None:
             cells = len(message.edges)
             pairs = zip(sums[:cells], sums[cells:], strict=True)
-            possible = all(0 <= wrong <= answered for answered, wrong in pairs) and sum(sums[:cells]) <= n
-            return None if possible else "counts that cannot be"
-        whole = n * (message.parts or 1)
-        if design.promise == "mixture":
-            parts = message.parts or 1
-            whole = sum(kind.count * _share_votes(message, kind, kind.n * parts) for kind in design.kinds)
-        return None if min(sums) >= 0 and total == whole else f"a total of {total:,} instead of {whole:,}"
+            possible = all(0 <= wrong <= answered for answered, wrong in pairs)
+            return None if possible and sum(sums[:cells]) <= whole else "counts that cannot be"
+        possible = -reach <= min(sums) and max(sums) <= whole + reach and abs(total - whole) <= reach
+        return None if possible else f"counts that cannot be, with a total of {total:,} for {whole:,}"
 
     def most_votes(self, claim: Claim) -> int:
         """Return the number of scores, of sites, or of the votes of a mixture."""

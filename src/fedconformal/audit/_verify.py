@@ -115,7 +115,7 @@ def verify(
             _check_design(planned, part),
             *_check_levels(planned, part, work),
             *_check_thresholds(part),
-            *(_check_sum(part, used, work) if planned.message.is_masked else ()),
+            *(_check_sum(part, used, work) if part.sums else ()),
             *([] if used is None else _recompute(planned, part, used, work)),
         ]
         findings += _name_group(planned, inside)
@@ -605,11 +605,11 @@ def _find_problem(planned: Design, site: str, part: ReportPart) -> str | None:
     audit = _find_audit(planned)
     if audit is None or not isinstance(part.payload, payload_class(planned.message)):
         return "another message"
-    if isinstance(part.payload, MaskedPayload):
-        length = planned.message.vector_length(len(planned.levels))
-        find_place(planned, part.n, site)
-        return None if part.payload.n_numbers == length else "another number of masked numbers"
     try:
+        if isinstance(part.payload, MaskedPayload):
+            length = planned.message.vector_length(len(planned.levels))
+            find_place(planned, part.n, site)
+            return None if part.payload.n_numbers == length else "another number of masked numbers"
         return audit.problem(planned, part.n, site, part.payload)
     except ValueError as error:
         return str(error)

@@ -100,7 +100,8 @@ class CalibrationPart(Part):
         """Refuse sites that answered without a name, twice, or although the plan does not ask them."""
         design = self.design
         length = planned.message.vector_length(len(design.levels)) if planned.message.is_masked else 0
-        if len(self.sums) != length or (length and self.n_missing):
+        is_unanswered = not design.sites and all(threshold == math.inf for threshold in self.thresholds)
+        if len(self.sums) != length * (not is_unanswered) or (self.sums and self.n_missing):
             raise ValueError("sums must be those of all sites of a masked plan, and of no other")
         if design.sites is None or (not design.sites and design.group is None):
             raise ValueError("at least one site must have answered")

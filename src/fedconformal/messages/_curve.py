@@ -132,8 +132,9 @@ class CurveMessage(Message):
             raise ValueError(
                 f"max_faulty must be 0 with curves, got {goal.max_faulty}: one site can claim every count"
             )
-        if message.masked and _RULES[promise].has_own:
-            raise ValueError("masked does not go with promise 'each-site': a site's own threshold is no sum")
+        if message.masked and _RULES[promise] is not _Rules:
+            # Votes of a mixture are counts times weights that everybody knows: their sum can be taken apart.
+            raise ValueError(f"masked goes with promise 'population' alone, got {promise!r}")
         if epsilon is not None and is_open:
             raise ValueError("privacy needs n_points: the noise counts for more where there are few scores")
         if epsilon is not None and _RULES[promise].has_unit:
@@ -272,20 +273,28 @@ class CurveMessage(Message):
         )
 
     def vector(self, design: Design, answer: Answer) -> Sequence[int]:
-        """Return the counts, or the votes of a mixture."""
-        place = design.find_kind(answer.n, site=answer.site)
-        return _rules(design).weigh(design.kinds[place or 0], answer.payload.counts)
+        """Return the counts."""
+        counts: Sequence[int] = answer.payload.counts
+        return counts
 
     def sum_problem(self, design: Design, sums: Sequence[int]) -> str | None:
-        """Check that exact sums are at least 0, and as large as the sizes of the sites say."""
+        """Check that sums are at least 0 and as large as the sizes of the sites say, up to noise."""
         rules, message = _rules(design), _data(design)
-        if message.epsilon is None:
-            least, most = rules.total_range()
-            cells = len(message.edges) if message.starts is not None else len(sums)
-            if min(sums) < 0 or not least <= sum(sums[:cells]) <= most:
-                return f"the sum over all sites is not one of {most:,} at least 0: a report is wrong"
-        elif abs(sum(sums) - rules.n_points) > total_reach(message.n_cells * rules.n_bearers, rules.scale):
-            return f"the sum over all sites cannot be one of {rules.n_points:,} scores: a report is wrong"
+        if message.starts is not None:
+            cells, most, least = len(message.edges), rules.n_points, 0
+            total, reach = sum(sums[:cells]), 0
+            fits = min(map(sub, sums, sums[cells:])) >= 0
+        else:
+            total, most, fits = sum(sums), rules.parts * rules.n_points, True
+            noise = message.n_cells * rules.n_bearers, rules.noise(1).scale
+            least, reach = most, 0 if message.epsilon is None else total_reach(*noise)
+        if (
+            not fits
+            or min(sums) < -reach
+            or not least - reach <= total <= most + reach
+            or max(sums) > most + reach
+        ):
+            return f"the sum over all sites cannot be one of {rules.n_points:,} cases: a report is wrong"
         return None
 
     def combine_sum(self, design: Design, sums: Sequence[int]) -> tuple[float, ...]:
@@ -436,11 +445,6 @@ class _Rules:
         return len(self.message.bearers) or self.n_sites
 
     @property
-    def scale(self) -> float:
-        """Scale of the noise in a count."""
-        return self.noise(1).scale
-
-    @property
     def parts(self) -> int:
         """Votes of a case."""
         return self.message.parts or 1
@@ -566,15 +570,6 @@ class _Rules:
         """Return the cell whose edge is the threshold, from the sum over all sites."""
         return self.pass_cell(place, sums, self.n_points, level.votes or 1)
 
-    def weigh(self, kind: SiteKind, counts: Sequence[int]) -> Sequence[int]:
-        """Return what the counts of a site add to the sum."""
-        return counts
-
-    def total_range(self) -> tuple[int, int]:
-        """Return the smallest and the largest total of exact sums."""
-        most = self.parts * self.n_points
-        return most, most
-
     def pass_cell(self, place: int, counts: Sequence[int], n_points: int, votes: int) -> int:
         """Return the cell of the last passage of one curve."""
         # An exact curve may be understated, and has no noise that its total could remove.
@@ -618,9 +613,6 @@ class _AnswerRules(_Rules):
         goal, starts = self.goals[place], self.message.starts or 1
         needed = fewest_answers(goal.level, goal.delta / starts)
         return needed if needed <= n_points else None
-
-    def total_range(self) -> tuple[int, int]:
-        return 0, self.n_points  # cases below the first edge are never answered
 
     def pooled_cell(self, place: int, level: Level, sums: Sequence[int]) -> int:
         cells = len(self.message.edges)
@@ -746,21 +738,13 @@ class _MixtureRules(_Rules):
         return advise_mixture(self.sites, self.goals[place], n_missing)
 
     def threshold_cell(self, place: int, level: Level, counts: Mapping[str, Sequence[int]]) -> int:
-        weighed = (self.weigh(kind, counts[name]) for kind in self.sites for name in kind.names)
-        return self.pooled_cell(place, level, _add(weighed))
-
-    def pooled_cell(self, place: int, level: Level, sums: Sequence[int]) -> int:
-        reached = (cell for cell, total in enumerate(accumulate(sums)) if total >= (level.votes or 1))
+        curves = [
+            [floor_votes(self._unit, kind, total, self.parts) for total in accumulate(map(int, counts[name]))]
+            for kind in self.sites
+            for name in kind.names
+        ]
+        reached = (cell for cell, total in enumerate(_add(curves)) if total >= (level.votes or 1))
         return next(reached, self.message.n_cells - 1)
-
-    def weigh(self, kind: SiteKind, counts: Sequence[int]) -> Sequence[int]:
-        votes = [floor_votes(self._unit, kind, total, self.parts) for total in accumulate(map(int, counts))]
-        return [votes[0], *map(sub, votes[1:], votes)]
-
-    def total_range(self) -> tuple[int, int]:
-        own = [floor_votes(self._unit, kind, kind.n * self.parts, self.parts) for kind in self.sites]
-        most = sum(kind.count * votes for kind, votes in zip(self.sites, own, strict=True))
-        return most, most
 
     def law(self, place: int, level: Level) -> None:
         return None

@@ -305,6 +305,8 @@ def simulate(plan: Plan, scores: Mapping[str, ArrayLike], rng: np.random.Generat
         raise TypeError(f"rng must be a numpy.random.Generator, got {rng!r}")
     if plan.is_grouped or not is_private(plan):
         raise ValueError("simulate takes a private plan without groups; other plans need no simulated noise")
+    if plan.keys is not None:
+        raise ValueError("simulate takes a plan without keys and masks: there is nobody who could sign")
     (design,) = plan.designs
     reports = []
     for site, own in scores.items():

@@ -27,14 +27,16 @@ if TYPE_CHECKING:
 _LABEL = b"fedconformal mask 1"
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS answers "
-    "(key TEXT, plan TEXT, exact INTEGER, sites TEXT, report TEXT, PRIMARY KEY (key, plan)) STRICT"
+    "(key TEXT, plan TEXT, site TEXT, exact INTEGER, sites TEXT, report TEXT, PRIMARY KEY (key, plan)) STRICT"
 )
 
 
-def participants(plan: Plan, group: str | None) -> tuple[str, ...]:
-    """Return the public keys of the sites whose numbers are added up, in order."""
-    names = set(plan.by_group[group].asked_names or ())
-    return tuple(sorted(key.public_key for key in plan.keys or () if key.site in names))
+def participants(plan: Plan, group: str | None, *, but: SigningKey) -> tuple[str, ...]:
+    """Return the public keys of the other sites whose numbers are added up, in order."""
+    names, own = set(plan.by_group[group].asked_names or ()), but.public_key
+    return tuple(
+        sorted(key.public_key for key in plan.keys or () if key.site in names and key.public_key != own)
+    )
 
 
 def mask(plan: Plan, group: str | None, vector: Sequence[int], key: SigningKey) -> MaskedPayload:
@@ -57,10 +59,9 @@ def mask(plan: Plan, group: str | None, vector: Sequence[int], key: SigningKey) 
     """
     total = np.array([number % 2**64 for number in vector], dtype=np.uint64)
     place = list(plan.by_group).index(group)
-    for other in participants(plan, group):
-        if other != key.public_key:
-            stream = _keystream(key, other, plan.digest, place, len(vector))
-            total = total + stream if key.public_key < other else total - stream
+    for other in participants(plan, group, but=key):
+        stream = _keystream(key, other, plan.digest, place, len(vector))
+        total = total + stream if key.public_key < other else total - stream
     return MaskedPayload(values=base64.b64encode(total.astype("<u8").tobytes()).decode())
 
 
@@ -114,6 +115,7 @@ class SumRecord:
     def answer(
         self,
         plan: Plan,
+        site: str,
         key: SigningKey,
         groups: Mapping[str | None, Sequence[str]],
         make: Callable[[], Report],
@@ -126,10 +128,10 @@ class SumRecord:
         ----------
         plan : Plan
             The masked plan.
-        key : SigningKey
-            The site's key.
+        site, key : str and SigningKey
+            The site's name and key.
         groups : mapping
-            For each group that is answered for, the public keys of all sites in the sum.
+            For each group that is answered for, the public keys of the other sites in the sum.
         make : callable
             Makes the report.
         is_exact : bool
@@ -149,28 +151,28 @@ class SumRecord:
         sites = json.dumps(
             sorted([group, *groups[group or None]] for group in named) or [*next(iter(groups.values()))]
         )
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        own, digest = key.public_key, plan.digest
         try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             with closing(sqlite3.connect(self.path, isolation_level=None, timeout=60)) as file:
                 file.execute("PRAGMA synchronous = EXTRA")
                 file.execute("BEGIN IMMEDIATE")
                 file.execute(_SCHEMA)
-                known = file.execute(
-                    "SELECT report FROM answers WHERE key = ? AND plan = ?", (key.public_key, plan.digest)
-                ).fetchone()
-                if known is not None:
+                query = "SELECT report FROM answers WHERE key = ? AND plan = ?"
+                if known := file.execute(query, (own, digest)).fetchone():
                     return Report.from_json(known[0])
-                others = "SELECT plan FROM answers WHERE key = ? AND exact AND sites != ?"
-                if is_exact and (earlier := file.execute(others, (key.public_key, sites)).fetchone()):
+                query = "SELECT plan FROM answers WHERE (site = ? OR key = ?) AND exact AND sites != ?"
+                if is_exact and (earlier := file.execute(query, (site, own, sites)).fetchone()):
                     raise PolicyError(
                         f"an exact sum over other sites was answered before ({earlier[0][:19]}...), and both "
                         "together would reveal the sites in which they differ: ask for a private plan, or "
                         f"for the same sites; for new cases alone, another sum_record than {self.path}"
                     )
                 report = make()
-                row = key.public_key, plan.digest, is_exact, sites, report.to_json(indent=None)
-                file.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?)", row)
+                row = own, digest, site, is_exact, sites, report.to_json(indent=None)
+                file.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?)", row)
                 file.execute("COMMIT")
                 return report
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise ValueError(f"{self.path}: the record of masked answers cannot be used: {error}") from None

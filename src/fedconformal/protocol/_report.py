@@ -538,8 +538,9 @@ class Prepared:
             return self._make(has_ledger=has_ledger)
         return SumRecord(self.policy.sum_record).answer(
             self.plan,
+            self.site,
             self._key,
-            {group: participants(self.plan, group) for group in self.numbers},
+            {group: participants(self.plan, group, but=self._key) for group in self.numbers},
             partial(self._make, has_ledger=has_ledger),
             is_exact=self.epsilon is None,
         )
@@ -564,6 +565,7 @@ class Prepared:
                 ledger, dataset = self._account
                 known = {name: self._question[name] for name in ("plan_digest", "site", "data_fingerprint")}
                 numbers, n = sum(self.numbers.values()), sum(own.size for own in self._parts.values())
+                numbers = 1 if self.plan.is_masked else numbers  # none can be read individually
                 allow = partial(self.policy.check_life, dataset, numbers, n)
                 ledger.record_exact(dataset, numbers=numbers, allow=allow, **known)
             payloads = {group: draw() for group, draw in draws.items()}
