@@ -20,6 +20,7 @@ from fedconformal.monitoring._evidence import (
     log_likelihood,
     lower_bounds,
     mixture_evidence,
+    mixture_lower_bound,
 )
 from fedconformal.privacy import CountNoise
 
@@ -106,6 +107,39 @@ def test_the_mixture_is_tested_by_shares():
     assert mixture_evidence(many, MISS / 2, np.full(10, 0.1))[-1] > 1e6
 
 
+def test_a_site_that_joins_does_not_start_the_average_again():
+    """Three seats: the second site joins at the third look, a fourth one finds no seat."""
+    looks, rows = np.array([0, 1, 2, 2, 3, 3, 3, 3]), np.array([0, 0, 0, 1, 0, 1, 2, 3])
+    n, missed = np.full(8, 50), np.array([9, 2, 3, 20, 4, 12, 1, 30])
+    counts = Counts(n, missed, np.zeros(8), looks, rows)
+    single, together = level_evidence(counts, MISS, 4, 3)
+    _, before = level_evidence(Counts(*(v[:2] for v in (n, missed, np.zeros(8), looks, rows))), MISS, 1, 3)
+    assert together[:2] == pytest.approx(before)
+    p = special.expit(special.logit(MISS) + _evidence._ODDS)
+    ratios = np.outer(missed, np.log(p / MISS)) + np.outer(n - missed, np.log((1 - p) / (1 - MISS)))
+    at_look = np.array([ratios[looks == i].sum(axis=0) for i in range(4)])
+    product = _evidence._start_anywhere(at_look, np.arange(4), np.zeros(4, dtype=int), 1)
+    average = [(single[0] + 2) / 3, (single[1] + 2) / 3, (single[2] + single[3] + 1) / 3, single[4:7].mean()]
+    assert together == pytest.approx((product + average) / 2)
+
+
+def test_noise_that_comes_later_changes_no_earlier_evidence_of_a_mixture():
+    n, missed, row = np.full(4, 40), np.array([9, 8, 7, 12]), np.array([0, 1, 0, 1])
+    counts = Counts(n, missed, np.array([0.0, 0.0, 1.0, 0.0]), np.array([0, 0, 1, 1]), row)
+    exact = Counts(n, missed, np.zeros(4), counts.look, row)
+    shares = np.array([0.3, 0.7])
+    assert mixture_evidence(counts, MISS, shares)[0] == mixture_evidence(exact, MISS, shares)[0]
+
+
+def test_late_reports_only_add_to_the_evidence_of_a_mixture():
+    rng, n = np.random.default_rng(2), np.full((6, 3), 30)
+    full = counts_of(n, rng.binomial(n, 0.2))
+    kept = (rng.random(18) < 0.6) | (full.row == 0)
+    early = Counts(*(v[kept] for v in (full.n, full.missed, full.scale, full.look, full.row)))
+    shares = np.array([0.2, 0.5, 0.3])
+    assert (mixture_evidence(early, MISS, shares) <= mixture_evidence(full, MISS, shares)).all()
+
+
 def test_e_bh():
     evidence = np.array([1.0, 150.0, 3.0, 70.0, 0.0])
     assert discover(evidence, 0.05).tolist() == [False, True, False, True, False]  # 5/.05 = 100, and 50 twice
@@ -171,6 +205,46 @@ def test_lower_bound_is_the_root_of_its_mixture():
     noisy = lower_bounds(counts_of(n, n // 10, 1.0), 0.05, 4)
     assert (noisy <= bounds).all()
     assert noisy[1:] == pytest.approx(bounds[1:], abs=0.02)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.5])
+@pytest.mark.parametrize("chances", [(0.28, 0.08, 0.02), (0.1, 0.1, 0.1), (0.0, 0.5, 0.0), (1.0, 0.0, 0.0)])
+def test_factor_of_the_bound_of_a_mixture_has_mean_at_most_one(chances, scale):
+    """Exactly, over all counts of three sites of one period, for every theta."""
+    sizes, shares = np.array([12, 5, 9]), np.array([0.3, 0.1, 0.4])
+    weight = (sizes / shares).min()
+    total = np.exp(weight * -np.expm1(_evidence._THETA) * (shares @ chances))
+    for n, w, p in zip(sizes, shares, chances, strict=True):
+        theta = np.log1p(weight * w / n * np.expm1(_evidence._THETA))
+        logs = np.outer(np.arange(n + 1), theta)
+        if scale:
+            logs = logs - _evidence._noise_cost(theta[np.newaxis], np.array([scale]))
+        law = noisy_law(n, p, 1 / scale) if scale else stats.binom.pmf(np.arange(n + 1), n, p)
+        total = total * (law @ np.exp(logs))
+    assert (total <= 1 + 1e-9).all()
+    assert total[0] > 0.98 or scale  # close to one for small theta
+
+
+def test_lower_bound_of_a_mixture():
+    n, shares = np.tile([60] + [20] * 9, (50, 1)), np.full(10, 0.1)
+    missed = (n * np.array([0.25] + [0.1] * 9)).astype(int)
+    counts = counts_of(n, missed)
+    bound, truth = mixture_lower_bound(counts, 0.05, shares), 1 - 0.1 * (0.25 + 9 * 0.1)
+    assert truth - 4.5 * np.sqrt(0.1 / 10_000) < bound < truth
+    theta = np.log1p(np.outer(200 * 0.1 / n.ravel(), np.expm1(_evidence._THETA)))
+    logs = missed.ravel() @ theta - 10_000 * (1 - bound) * np.expm1(_evidence._THETA)
+    assert np.exp(logs).mean() == pytest.approx(20, rel=1e-3)
+    one = counts_of([[500], [300]], [[50], [20]])
+    assert lower_bounds(one, 0.05, 1)[0] == pytest.approx(
+        mixture_lower_bound(one, 0.05, np.ones(1)), abs=0.005
+    )
+    noisy = mixture_lower_bound(counts_of(n, missed, 1.0), 0.05, shares)
+    assert bound - 0.05 < noisy < bound
+    kept = counts.row > 0  # the first site never reports, and counts as not covered
+    fewer = Counts(*(v[kept] for v in (counts.n, counts.missed, counts.scale, counts.look, counts.row)))
+    assert 0.75 < mixture_lower_bound(fewer, 0.05, shares) < 0.9 * 0.9
+    assert mixture_lower_bound(counts, 0.05, np.zeros(10)) == 0
+    assert mixture_lower_bound(counts_of(n, missed, 1e4), 0.05, shares) == 0
 
 
 # -- streams -----------------------------------------------------------------------------------------------

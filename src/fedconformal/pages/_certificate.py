@@ -281,7 +281,7 @@ class CertificateView:
                 percent(row.confidence_level),
                 f"{row.covered:,} of {row.n:,}",
                 nearest_percent(row.coverage),
-                "" if row.lower is None else floor_percent(row.lower),
+                floor_percent(row.lower),
                 row.verdict,
             ]
             for row in self.watch_rows[:most]
