@@ -285,7 +285,7 @@ def mixture_lower_bound(counts: Counts, error: float, shares: Floats) -> float:
     weight = np.minimum.reduceat(n / share, looks)
     steps = np.repeat(weight, sizes) * share / n  # at most 1
     theta = np.log1p(np.outer(steps, np.expm1(_THETA)))
-    logs = np.where(counts.missed[used][:, np.newaxis] > 0, counts.missed[used][:, np.newaxis] * theta, 0.0)
+    logs = counts.missed[used][:, np.newaxis] * theta
     cost = np.zeros_like(logs)
     cost[scale > 0] = _noise_cost(theta[scale > 0], scale[scale > 0])
     total, reported = weight.sum(), float(weight @ np.add.reduceat(share, looks))
