@@ -15,7 +15,7 @@ from scipy import special
 
 from fedconformal._text import count, listed, nearest_percent, percent, plain_spaces
 from fedconformal._util import Floats, Ints, fraction, integer
-from fedconformal.documents import Check, period_text, read_period
+from fedconformal.documents import Check, Plan, period_text, read_period
 from fedconformal.messages import law
 from fedconformal.monitoring import _evidence
 from fedconformal.monitoring._check import find_counts, refuse_misfits
@@ -513,14 +513,14 @@ def _range_text(low: int, high: int) -> str:
 
 
 def plan_watch(
-    calibration: Checked, cases: int, coverage: float | None = None, *, false_alarm: float = 0.05
+    calibration: Checked | Plan, cases: int, coverage: float | None = None, *, false_alarm: float = 0.05
 ) -> tuple[WatchPlan, ...]:
     """Simulate how soon a drop of the coverage is found, for each level: at all sites, and at one.
 
     Parameters
     ----------
     calibration : Calibration
-        The calibration that will be watched.
+        The calibration that will be watched, or its plan.
     cases : int
         New cases of each site in each period.
     coverage : float, optional

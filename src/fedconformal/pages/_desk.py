@@ -19,9 +19,10 @@ from fedconformal.documents import (
     Ranks,
     Refusal,
     Report,
+    read_period,
 )
 from fedconformal.monitoring._check import assess
-from fedconformal.pages._certificate import CertificateView, certificate, promise_sentences
+from fedconformal.pages._certificate import CertificateView, certificate, judge_checks, promise_sentences
 from fedconformal.pages._planner import make_plan
 from fedconformal.pages._question import PlanQuestion, StrictModel
 from fedconformal.pages._render import render
@@ -124,8 +125,8 @@ class Desk:
         read, refused = _read_all(Check, self.folder / _CHECKS)
         checks = [check for check, _ in read]
         try:
-            if self.calibration is not None and checks:
-                assess(self.calibration, checks)
+            if self.calibration is not None:
+                judge_checks(self.calibration, checks)
         except ValueError as error:
             return [], [*refused, Refusal(source=_CHECKS, reason=str(error))]
         return checks, refused
@@ -135,8 +136,8 @@ class Desk:
         """Values of the calibration, verified with the reports where it is of these."""
         assert self.calibration is not None
         findings = verify(self.calibration, self.intake.reports if self.is_current else None)
-        assessment = assess(self.calibration, self.checks[0]) if self.checks[0] else None
-        return CertificateView(self.calibration, findings, Facts(), assessment)
+        assessment, watched = judge_checks(self.calibration, self.checks[0])
+        return CertificateView(self.calibration, findings, Facts(), assessment, None, watched)
 
     def certify(self, calibration: Calibration, checks: list[Check]) -> str:
         """Return the certificate, with today's date unless the plan has one."""
@@ -193,11 +194,19 @@ def receive(folder: Path, body: bytes) -> str:
         if not (folder / _CALIBRATION).exists():
             raise ValueError(f"{check.site}: this is a check, and there is no {_CALIBRATION} yet") from None
         assess(Calibration.read(folder / _CALIBRATION), [check])
-        _keep(folder / _CHECKS, check, lambda other: True)
+        _keep(folder / _CHECKS, check, lambda other: _overlap(check.period, other.period))
     else:
         plan = Plan.read(folder / PLAN_FILE)
         _keep(folder / _REPORTS, report, lambda other: bool(validate_reports(plan, [other]).reports))
     return ""
+
+
+def _overlap(one: str | None, other: str | None) -> bool:
+    """Return whether two periods have a day in common; one of them without a period has all days."""
+    if one is None or other is None:
+        return True
+    (first, last), (begin, end) = read_period(one), read_period(other)
+    return first <= end and begin <= last
 
 
 Kept = TypeVar("Kept", Report, Check)
