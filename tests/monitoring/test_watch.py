@@ -101,6 +101,18 @@ def test_refused(checks, message):
         watch(CALIBRATION, checks)
 
 
+def test_every_overlap_is_named():
+    long = [check("A", "2027-03-01/2027-03-31", 5)]
+    short = [check("A", f"2027-03-{day}/2027-03-{day + 1}", 5) for day in (10, 20)]
+    with pytest.raises(ValueError, match=r"2 refused.*03-10.*03-20"):
+        watch(CALIBRATION, [*short, *long, *months([5], "B")])
+
+
+def test_last_period_of_the_calendar():
+    assert watch(CALIBRATION, [check("A", "9999-12", 5)]).due == "no later period"
+    assert watch(CALIBRATION, [check("A", "0001-01-01/9999-12-31", 5)]).due == "no later period"
+
+
 def test_wrong_types():
     with pytest.raises(TypeError, match="checks must be checks"):
         watch(CALIBRATION, [CALIBRATION])
@@ -136,7 +148,8 @@ def test_a_mixture_is_not_pooled():
     checks += months([250] * 9, "B", n=1000, calibration=calibration)
     together, *single = watch(calibration, checks).rows
     assert together.alarm is None
-    assert together.change is together.lower is None
+    assert together.change is None
+    assert 0.75 < together.lower < together.coverage
     assert together.coverage == pytest.approx(1 - 0.045 - 0.025)
     assert [row.alarm for row in single] == [None, "2027-01", None]
     bad = [*months([5] * 9, **few), *months([5] * 9, "C", **few)]

@@ -14,7 +14,7 @@ import fedconformal as fc
 from fedconformal.cli import main
 from fedconformal.pages import create_app, serve
 from fedconformal.pages._answer import answer_page
-from fedconformal.pages._desk import Desk
+from fedconformal.pages._desk import Desk, show
 from fedconformal.pages._server import background
 from fedconformal.pages._worker import answer
 
@@ -256,6 +256,25 @@ class TestChecks:
         drop(folder, self.check(calibrated, "north"))
         status, reason = drop(folder, self.check(calibrated, "north", shape=5.0))
         assert (status, reason.startswith("north: another check is in ")) == (422, True)
+
+    def test_checks_of_many_periods_are_watched(self, folder, calibrated):
+        rng = np.random.default_rng(2)
+        checks = [
+            fc.monitoring.answer(calibrated, rng.gamma(shape, size=100), site=site, period=f"2027-0{month}")
+            for site, shape in {"north": 2.0, "south": 4.0}.items()
+            for month in (1, 2, 3)
+        ]
+        for check in checks:
+            assert drop(folder, check) == (200, "")
+        page = order(folder, "desk")[1]
+        assert show(folder).count('<figure class="watch">') == 3
+        assert "alarm since 2027-01" in page
+        assert "The next reports are due for 2027-04" in page
+        again = fc.monitoring.answer(calibrated, rng.gamma(2.0, size=9), site="north", period="2027-03")
+        assert drop(folder, again)[1] == "north: periods 2027-03 and 2027-03 overlap"
+        assert drop(folder, self.check(calibrated, "north"))[0] == 422
+        assert order(folder, "certify", {"replace": True})[0] == 200
+        assert "alarm since 2027-01" in (folder / "certificate.html").read_text()
 
     def test_those_that_do_not_fit_are_refused(self, folder, plan, calibrated):
         alone = fc.calibrate(plan, [report(plan, site) for site in ("north", "south")])

@@ -414,7 +414,7 @@ def watch(
                 "level": repr(row.confidence_level) if len(levels) > 1 else None,
                 "covered": f"{row.covered} of {row.n}",
                 "coverage": f"{row.coverage:.3f}",
-                "at least": "" if row.lower is None else f"{int(1000 * row.lower) / 1000:.3f}",
+                "at least": f"{int(1000 * row.lower) / 1000:.3f}",
                 "E": f"{row.evidence:.3g}",
                 "E of change": None if row.change is None else f"{row.change:.3g}",
                 "finding": row.verdict,

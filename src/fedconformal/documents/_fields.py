@@ -233,7 +233,7 @@ def period_text(first: date, last: date) -> str:
     >>> period_text(*read_period("2027-03-01/2027-03-31"))
     '2027-03'
     """
-    month = f"{first:%Y-%m}"
+    month = first.isoformat()[:7]
     return month if read_period(month) == (first, last) else f"{first}/{last}"
 
 

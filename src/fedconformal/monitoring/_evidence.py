@@ -2,10 +2,11 @@
 
 *Below the level.* If each case is missed with chance at most alpha given everything before, the likelihood
 ratio of misses at p > alpha is a supermartingale. So are its product over sites that are independent given
-the past, its average over sites, any mixture over a fixed grid of p, and the mixture over the period s in
-which a drop begins, with weights 1/(s(s+1)). By Ville's inequality any of them reaches 1/eta, ever, with
-probability at most eta. A noisy count has a likelihood too: noise and binomial are log-concave, so their sum
-has a monotone likelihood ratio in p, also when it is cut off at 0 and n, and the ratio has mean at most 1.
+the past, its average over a fixed number of sites (those that have yet to join count 1), any mixture over a
+fixed grid of p, and the mixture over the period s in which a drop begins, with weights 1/(s(s+1)). By Ville's
+inequality any of them reaches 1/eta, ever, with probability at most eta. A noisy count has a likelihood too:
+noise and binomial are log-concave, so their sum has a monotone likelihood ratio in p, also when it is cut off
+at 0 and n, and the ratio has mean at most 1.
 
 *Below what calibrations are.* Let the coverage C be stochastically at least of distribution F. Put the mass
 of F in each cell of a grid of miss chances on the cell's upper end: f_i at p_i. With weights g_i such that
@@ -17,14 +18,23 @@ the test is that of the level 1 - F^-1(beta), of which a share beta of the error
 
 *Mixture of sites.* With shares w_j and misses s_j of t_j, prod (1 + f (sum w_j s_j/t_j / alpha - 1)) over
 periods, 0 <= f < 1, has mean at most 1 if the mean of the chances is at most alpha. A missing site counts no
-misses. If it reports later its factor can only grow on average, so an early look stays below a martingale.
+misses. An exact report that comes later adds misses to its period, so an early look stays below the product
+of all reports, whatever the order in which they come.
 
 *Average so far.* For theta < 0, exp(theta s) / prod (1 + p_i (e^theta - 1)) is a martingale, and the product
 is at most the power t of the same at the mean of the p_i, as the logarithm is concave. The mixture over a
 grid of theta increases with that mean, so it is inverted to an upper bound of the mean chance of a miss,
 which holds at all times even if the chance varies.
+
+*Average of a mixture so far.* In a period let u = min t_j/w_j over the sites that report, and 0 < k < 1.
+Since E(1-z)^s <= exp(-z t p) for s misses of t cases with mean chance p, z_j = k u w_j/t_j gives
+E prod_j (1 - z_j)^(s_j) <= exp(-k u mu) with mu = sum w_j p_j. So exp(k sum u mu) prod (1 - z_j)^(s_j) over
+periods is a supermartingale. Mixed over k it increases with the mean of mu weighted by u, and is inverted to
+an upper bound of it. A site that does not report counts as not covered: the mean of sum w_j over the sites
+that report, less this bound, is a lower bound of the coverage of the whole mixture.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -110,8 +120,13 @@ def _noisy(n: int, y: int, noise: CountNoise, p: Floats, *, upper: bool) -> Floa
 # -- below the level ---------------------------------------------------------------------------------------
 
 
-def level_evidence(counts: Counts, miss: float, n_rows: int) -> tuple[Floats, Floats]:
+def level_evidence(
+    counts: Counts, miss: float, n_rows: int, seats: int | None = None
+) -> tuple[Floats, Floats]:
     """Return the evidence that the chance of a miss is above ``miss``.
+
+    The average is of ``seats`` rows, the first to join: a number that grew with every row that joins would
+    give the evidence a new start each time. By default all rows have a seat.
 
     Returns
     -------
@@ -126,10 +141,13 @@ def level_evidence(counts: Counts, miss: float, n_rows: int) -> tuple[Floats, Fl
     looks = np.flatnonzero(np.diff(counts.look, prepend=-1))
     one = np.zeros(looks.size, dtype=np.int64)
     product = _start_anywhere(np.add.reduceat(ratios, looks, axis=0), counts.look[looks], one, 1)
-    latest, average = np.ones(n_rows), np.empty(looks.size)
+    joined, first = np.unique(counts.row, return_index=True)
+    seats = n_rows if seats is None else seats
+    gain, average = np.zeros(n_rows), np.empty(looks.size)
+    seated = np.isin(np.arange(n_rows), joined[np.argsort(first)][:seats])
     for i, batches in enumerate(counts.by_look()):
-        latest[counts.row[batches]] = rows[batches]
-        average[i] = latest.mean()
+        gain[counts.row[batches]] = rows[batches] - 1
+        average[i] = 1 + gain[seated].sum() / seats
     return rows, (product + average) / 2
 
 
@@ -161,16 +179,16 @@ def mixture_evidence(counts: Counts, miss: float, shares: Floats) -> Floats:
     used = np.where(excess <= miss, shares[counts.row], 0.0)
     looks = np.flatnonzero(np.diff(counts.look, prepend=-1))
     mean = np.add.reduceat(used * (counts.missed / counts.n - excess), looks)
-    one, is_noisy = np.zeros(looks.size, dtype=np.int64), bool(excess.any())
-    return bet(mean, miss, counts.look[looks], one, 1, most=0.5 if is_noisy else 1.0)
+    most = np.where(np.add.reduceat(excess, looks) > 0, 0.5, 1.0)
+    return bet(mean, miss, counts.look[looks], np.zeros(looks.size, dtype=np.int64), 1, most)
 
 
-def bet(mean: Floats, miss: float, look: Ints, row: Ints, n_rows: int, *, most: float = 1.0) -> Floats:
+def bet(mean: Floats, miss: float, look: Ints, row: Ints, n_rows: int, most: Floats | float = 1.0) -> Floats:
     """Return the evidence, after each look, that a mean of misses is above ``miss``.
 
-    ``most`` keeps factors positive: a half where the mean may be as low as minus ``miss``.
+    ``most`` keeps factors positive: a half at looks where the mean may be as low as minus ``miss``.
     """
-    factors = np.log1p(most * _FRACTIONS * (mean[:, np.newaxis] / miss - 1))
+    factors = np.log1p(np.outer(most * (mean / miss - 1), _FRACTIONS))
     return _start_anywhere(factors, look, row, n_rows)
 
 
@@ -239,20 +257,59 @@ def lower_bounds(counts: Counts, error: float, n_rows: int) -> Floats:
     n, missed = np.zeros(n_rows), np.zeros(n_rows)
     np.add.at(n, counts.row, counts.n)
     np.add.at(missed, counts.row, counts.missed)
+    noisy = counts.scale > 0
+    kinds, which = np.unique(counts.scale[noisy], return_inverse=True)
+    costs = _noise_cost(np.broadcast_to(_THETA, (kinds.size, _THETA.size)), kinds)
     cost = np.zeros((n_rows, _THETA.size))
-    for scale in np.unique(counts.scale[counts.scale > 0]):
-        steps = -_THETA - 1 / scale  # E exp(-theta Z+) is a sum of powers of exp(steps)
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            tail = np.tanh(0.5 / scale) / np.expm1(-steps)
-            log = np.where(steps < 0, np.log(tail + 1 / (1 + np.exp(-1 / scale))), np.inf)
-        times = np.bincount(counts.row[counts.scale == scale], minlength=n_rows)
-        cost += np.where(times[:, np.newaxis] > 0, times[:, np.newaxis] * log, 0.0)
-    needed = np.log(_THETA.size / error)
-    low, high = np.zeros(n_rows), np.ones(n_rows)
+    np.add.at(cost, counts.row[noisy], costs[which])
+    logs = missed[:, np.newaxis] * _THETA - cost
+
+    def raise_by(mean: Floats) -> Floats:
+        return n[:, np.newaxis] * -np.log1p(mean[:, np.newaxis] * np.expm1(_THETA))
+
+    return 1 - _invert(logs, raise_by, error)
+
+
+def mixture_lower_bound(counts: Counts, error: float, shares: Floats) -> float:
+    """Return a bound that is below the mean coverage so far of the mixture of all rows, at all times.
+
+    Periods are weighted by their numbers of cases; a row without a report counts as not covered. The
+    probability that it ever is not below is at most ``error``.
+    """
+    used = np.flatnonzero((shares[counts.row] > 0) & (counts.scale <= _LARGEST_SCALE))
+    if not used.size:
+        return 0.0
+    n, share, scale = counts.n[used], shares[counts.row[used]], counts.scale[used]
+    looks = np.flatnonzero(np.diff(counts.look[used], prepend=-1))
+    sizes = np.diff(np.append(looks, used.size))
+    weight = np.minimum.reduceat(n / share, looks)
+    steps = np.repeat(weight, sizes) * share / n  # at most 1
+    theta = np.log1p(np.outer(steps, np.expm1(_THETA)))
+    logs = counts.missed[used][:, np.newaxis] * theta
+    cost = np.zeros_like(logs)
+    cost[scale > 0] = _noise_cost(theta[scale > 0], scale[scale > 0])
+    total, reported = weight.sum(), float(weight @ np.add.reduceat(share, looks))
+
+    def raise_by(mean: Floats) -> Floats:
+        return np.asarray(total * mean[:, np.newaxis] * -np.expm1(_THETA))
+
+    high = _invert((logs - cost).sum(axis=0, keepdims=True), raise_by, error)
+    return max(0.0, reported / float(total) - float(high[0]))
+
+
+def _noise_cost(theta: Floats, scale: Floats) -> Floats:
+    """Return log E exp(-theta Z+) for the noise Z of each row: infinite where there is no mean."""
+    steps, rate = -theta - 1 / scale[:, np.newaxis], 1 / scale[:, np.newaxis]
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        tail = np.tanh(rate / 2) / np.expm1(-steps)  # a sum of powers of exp(steps)
+        return np.where(steps < 0, np.log(tail + 1 / (1 + np.exp(-rate))), np.inf)
+
+
+def _invert(logs: Floats, raise_by: Callable[[Floats], Floats], error: float) -> Floats:
+    """Return for each row the smallest mean in [0, 1] at which the mixture over theta reaches 1/error."""
+    low, high = np.zeros(logs.shape[0]), np.ones(logs.shape[0])
     for _ in range(40):
         middle = (low + high) / 2
-        powers = n[:, np.newaxis] * np.log1p(middle[:, np.newaxis] * np.expm1(_THETA))
-        logs = missed[:, np.newaxis] * _THETA - powers - cost
-        reaches = special.logsumexp(logs, axis=1) >= needed
+        reaches = special.logsumexp(logs + raise_by(middle), axis=1) >= np.log(_THETA.size / error)
         low, high = np.where(reaches, low, middle), np.where(reaches, middle, high)
-    return 1 - high
+    return high

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from scipy import special
 
 from fedconformal._text import count, listed, nearest_percent, percent, plain_spaces
 from fedconformal._util import Floats, Ints, fraction, integer
-from fedconformal.documents import Check, period_text, read_period
+from fedconformal.documents import Check, Plan, period_text, read_period
 from fedconformal.messages import law
 from fedconformal.monitoring import _evidence
 from fedconformal.monitoring._check import find_counts, refuse_misfits
@@ -79,8 +78,9 @@ class WatchRow:
         One for each period.
     coverage : float
         Share covered so far; of a mixture, of the sites by their shares.
-    lower : float or None
-        Lower bound of the mean coverage so far, which holds at all times; None for a mixture.
+    lower : float
+        Lower bound of the mean coverage so far, which holds at all times; of a mixture, in which a site that
+        did not report in a period counts as not covered.
     evidence : float
         Evidence (E) so far that the coverage is below the level.
     alarm : str or None
@@ -100,7 +100,7 @@ class WatchRow:
     confidence_level: float
     points: tuple[WatchPoint, ...]
     coverage: float
-    lower: float | None
+    lower: float
     evidence: float
     alarm: str | None
     change: float | None
@@ -139,7 +139,7 @@ class WatchRow:
         level = self.confidence_level
         if self.alarm is not None:
             return f"below {percent(level)}, alarm since {self.alarm}"
-        if self.lower is not None and self.lower >= level:
+        if self.lower >= level:
             return f"at least {percent(level)}"
         low = max(level - _DROP, level / 2)
         growth = special.rel_entr(1 - low, 1 - level) + special.rel_entr(low, level)
@@ -305,19 +305,22 @@ def find_overlaps(checks: Sequence[Check]) -> list[str]:
     for check in checks:
         if check.period is not None:
             by_site.setdefault(check.site, []).append(read_period(check.period))
-    return reasons + [
-        f"{site}: periods {period_text(*first)} and {period_text(*second)} overlap"
-        for site, days in by_site.items()
-        for first, second in pairwise(sorted(days))
-        if second[0] <= first[1]
-    ]
+    for site, days in by_site.items():
+        latest, *later = sorted(days)
+        for period in later:
+            if period[0] <= latest[1]:
+                reasons.append(f"{site}: periods {period_text(*latest)} and {period_text(*period)} overlap")
+            latest = max(latest, period, key=lambda days: days[1])
+    return reasons
 
 
 def _next_period(first: date, last: date) -> str:
     """Return the period of the same length that follows, the next month after a month."""
+    if date.max - last <= last - first:
+        return "no later period"
     start = last + timedelta(days=1)
-    if read_period(f"{first:%Y-%m}") == (first, last):
-        return f"{start:%Y-%m}"
+    if read_period(first.isoformat()[:7]) == (first, last):
+        return start.isoformat()[:7]
     return period_text(start, start + (last - first))
 
 
@@ -383,7 +386,7 @@ def _watch_level(
         named = np.isin(table.sites, design.site_names)[counts.row]
         inside = replace(counts, scale=np.where(named, counts.scale, np.inf))
     single, _ = _evidence.level_evidence(counts, 1 - asked, m)
-    _, together = _evidence.level_evidence(inside, 1 - asked, m)
+    _, together = _evidence.level_evidence(inside, 1 - asked, m, design.n_sites)
     if promise.takes_mixture:
         together = _evidence.mixture_evidence(counts, 1 - asked, own_shares)
     change, change_together = None, None
@@ -398,11 +401,12 @@ def _watch_level(
         rows.append(_make_row(site, group, asked, path, bound, own, error))
     if promise.is_for_each_case or promise.takes_mixture:
         path = [points(batches, value) for batches, value in zip(counts.by_look(), together, strict=True)]
-        whole = _evidence.lower_bounds(counts.pooled(), error, 1)[0]
-        row = _make_row(None, group, asked, path, float(whole), change_together, error)
-        if promise.takes_mixture and own_shares.any():
-            mean = own_shares @ [row.coverage for row in rows] / own_shares.sum()
-            row = replace(row, coverage=float(mean), lower=None)
+        whole = float(_evidence.lower_bounds(counts.pooled(), error, 1)[0])
+        row = _make_row(None, group, asked, path, whole, change_together, error)
+        if promise.takes_mixture:
+            mean = own_shares @ [row.coverage for row in rows] / max(own_shares.sum(), 1e-300)
+            bound = _evidence.mixture_lower_bound(counts, error, own_shares)
+            row = replace(row, coverage=float(mean), lower=bound)
         rows.insert(0, row)
     return rows
 
@@ -424,7 +428,7 @@ def _find_change(
     spent = [_SPENT * error, _SPENT * error / (design.n_sites or m)]
     own, all_at_once = np.clip(1 - np.asarray(known.ppf(spent)), 1e-9, 1 - 1e-9).tolist()
     single, _ = _evidence.level_evidence(inside, own, m)
-    _, together = _evidence.level_evidence(inside, all_at_once, m)
+    _, together = _evidence.level_evidence(inside, all_at_once, m, design.n_sites)
     return single * (1 - _SPENT), together * (1 - _SPENT)
 
 
@@ -509,14 +513,14 @@ def _range_text(low: int, high: int) -> str:
 
 
 def plan_watch(
-    calibration: Checked, cases: int, coverage: float | None = None, *, false_alarm: float = 0.05
+    calibration: Checked | Plan, cases: int, coverage: float | None = None, *, false_alarm: float = 0.05
 ) -> tuple[WatchPlan, ...]:
     """Simulate how soon a drop of the coverage is found, for each level: at all sites, and at one.
 
     Parameters
     ----------
     calibration : Calibration
-        The calibration that will be watched.
+        The calibration that will be watched, or its plan.
     cases : int
         New cases of each site in each period.
     coverage : float, optional

@@ -20,6 +20,7 @@ from fedconformal.documents import Calibration, Check, Design, Document, Facts, 
 from fedconformal.monitoring import WatchRow, cases_needed, plan_watch, watch
 from fedconformal.monitoring._check import SiteCheck, assess
 from fedconformal.pages._claims import Budget, Claim, count_law_numbers, first_names
+from fedconformal.pages._planner import USUAL_CASES
 from fedconformal.pages._render import read_asset, render, watch_picture
 from fedconformal.planning import CRITERIA, PROMISES
 from fedconformal.protocol import AssumptionKind, assumption_codes, assumption_sentences, loss_curve
@@ -28,7 +29,6 @@ _MOST_SHARES = 20
 _MOST_ANSWERED = 12  # of which the first page has names; the table has more
 _MOST_CLASSES = 8  # that are columns of a table
 _DETAILS = ("supersedes", "plans_tried", "several_cases", "prevalence")  # not on the first page
-_USUAL_CASES = 50  # of a site and period, while nobody watches
 _DROPS = (0.05, 0.1)  # of the coverage, for which the certificate says how many cases detect them
 
 
@@ -277,7 +277,7 @@ class CertificateView:
                 percent(row.confidence_level),
                 f"{row.covered:,} of {row.n:,}",
                 nearest_percent(row.coverage),
-                "" if row.lower is None else floor_percent(row.lower),
+                floor_percent(row.lower),
                 row.verdict,
             ]
             for row in self.watch_rows[:most]
@@ -293,7 +293,7 @@ class CertificateView:
         if self.plan.is_grouped:
             return []
         cases = [point.n for row in self.watch_rows if row.site is not None for point in row.points]
-        number = max(1, sum(cases) // len(cases)) if cases else _USUAL_CASES
+        number = max(1, sum(cases) // len(cases)) if cases else USUAL_CASES
         levels = sorted({level.level for level in self.finite_levels if level.level > max(_DROPS)})[:2]
         plans = [plan for level in levels for plan in plan_watch(self.calibration[level], number)]
         return [plan.sentence() for plan in plans]

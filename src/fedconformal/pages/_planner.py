@@ -9,12 +9,14 @@ from typing import NamedTuple
 from fedconformal import baselines, messages
 from fedconformal.documents import Design, Plan, SiteKind, total_sites
 from fedconformal.laws import Summary
+from fedconformal.monitoring import plan_watch
 from fedconformal.pages._question import MOST_POINTS, PlanQuestion
 from fedconformal.pages._render import disclosure, expected_mean, has_law, law_picture, render
 from fedconformal.planning import CRITERIA, Criterion, Guarantee
 from fedconformal.protocol._plan import make_plan as make_quietly
 
 _A_FEW = 3
+USUAL_CASES = 50  # of a site and period, while nobody watches
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,6 +292,13 @@ class PlanView:
         solution = self.solution
         assert solution.law is not None
         return law_picture(solution.law, pooled=self.pooled, is_bound=solution.is_bound, width=self.width)
+
+    @property
+    def watch_plan(self) -> list[str]:
+        """Sentences about how soon a drop would be found, once nothing else is to be shown soon."""
+        if not (self.compare and self.solution.planned.is_feasible):
+            return []
+        return [planned.sentence() for planned in plan_watch(make_plan(self.question), USUAL_CASES)]
 
     # -- what stands in the way, and how it works ----------------------------------------------------------
 
