@@ -10,6 +10,7 @@ from fedconformal.laws._reference import (
     exact_cdf,
     exact_mean,
     heterogeneous_coverage_bound,
+    maximum_coverage,
 )
 from fedconformal.laws._sites import MEAN_ERROR, Distortion, OrderStatistics, Shifted, coverage_table
 
@@ -19,4 +20,5 @@ __all__ = [
     "coverage_table",
     "ehm_bound",
     "heterogeneous_coverage_bound",
+    "maximum_coverage",
 ]
