@@ -34,10 +34,10 @@ def test_what_lists_its_names_has_a_page_and_what_is_internal_lists_none():
     assert exported <= api_pages.public_names("fedconformal").keys()
 
 
-def test_there_are_at_most_69_public_names():
+def test_there_are_at_most_70_public_names():
     """A name that two packages list counts once, and modules do not count."""
     names = {name for package in api_pages.PACKAGES for name in api_pages.public_names(package)}
-    assert len(names) <= 69, sorted(names)
+    assert len(names) <= 70, sorted(names)
 
 
 def test_pages_list_exactly_the_public_names():
