@@ -25,6 +25,7 @@ from fedconformal.scores._interval import (
 )
 from fedconformal.scores._label import APS, LAC, RAPS, LabelScore
 from fedconformal.scores._loss import LossScore, MissedLabels, MissedPixels, from_losses
+from fedconformal.scores._nested import Nested
 
 __all__ = [
     "APS",
@@ -33,6 +34,7 @@ __all__ = [
     "Absolute",
     "MissedLabels",
     "MissedPixels",
+    "Nested",
     "Normalized",
     "QuantileRegression",
     "from_losses",
