@@ -1,4 +1,4 @@
-"""Upper bounds of the mean coverage that the page Theory proves, times their rates: m sqrt(n) and sqrt(mn)."""
+"""Upper bounds of the mean coverage that the page Theory proves, times m sqrt(n) and sqrt(mn)."""
 
 import math
 
@@ -62,7 +62,7 @@ def draw(rows: pd.DataFrame) -> Figure:
     for axes, curve in ((left, STEP), (right, CONDITIONAL)):
         text = f"limit, {ends[curve]:.3f}"
         axes.axvline(ends[curve], color="black", linestyle="--", linewidth=1, label=text)
-        axes.legend(loc="upper left")
+        axes.legend(loc="upper left" if axes is left else "upper right")
         axes.set_ylabel("federations")
     left.set(yscale="log", xlabel="times $m\\sqrt{n}$", title="smallest valid k (marginal)")
     left.set_ylim(1, 3000)
