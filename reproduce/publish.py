@@ -24,7 +24,7 @@ from reproduce.studies import STUDIES, Study
 SPLITS = "results-splits.csv.gz"
 SPLIT_COLUMNS = [*SETTING, "confidence_level", "split", "n_train", "n_test", "plan", "threshold", "coverage",
                  "length", "fit_seconds"]  # fmt: skip
-NO_FITS = ("upper-bounds", "heat-map", "curves", "numbers", "conditional", "risk")
+NO_FITS = ("upper-bounds", "heat-map", "curves", "numbers", "conditional", "bounds", "risk")
 """Studies whose figures are computed again whenever pages are written."""
 
 SIGNS = {MANY: "m≫n", FEW: "m≪n"}

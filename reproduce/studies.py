@@ -14,6 +14,7 @@ from reproduce import appendix_a2_array as array
 from reproduce import appendix_b2_private as private
 from reproduce import (
     authors,
+    bounds,
     conditional,
     drawing,
     heterogeneity,
@@ -84,6 +85,7 @@ STUDIES = {
     "open-questions": Study(
         "not in it", "Questions that the paper leaves open", open_questions.compute, open_questions.draw
     ),
+    "bounds": Study("section 3.3", "Upper bounds that are proved", bounds.compute, bounds.draw),
     "risk": Study("not in it", "Risk as coverage of a randomised score", risk.compute, risk.draw),
     "hospitals": Study(
         "case study", "Four hospitals that differ", hospitals.compute, hospitals.draw, needs=("hospitals",)

@@ -104,3 +104,13 @@ def test_the_best_coupling_lies_between_equal_scores_and_the_exact_coverage():
     assert same + 0.005 < best <= fc.CoverageLaw(**sites, distortion=lambda c: c**1.1).mean() + 1e-9
     with pytest.raises(ValueError, match="coupling"):
         heterogeneous_coverage_bound(**sites, distortion=lambda c: c, coupling="x")
+
+
+@pytest.mark.parametrize(("m", "n"), [(2, 1), (5, 10), (20, 3), (12, 40)])
+def test_steps_between_server_ranks_are_below_the_theorem(m, n):
+    """M_{l,k+1} - M_{l,k} is at most sqrt(12) sigma m / (k (m - k)), for every l and k."""
+    steps = np.diff(fc.coverage_table(m, n), axis=1)
+    l, k = np.arange(1, n + 1)[:, None], np.arange(1, m)
+    sigma = stats.beta(l, n - l + 1).std()
+    assert (steps > 0).all()
+    assert (steps <= np.sqrt(12) * sigma * m / (k * (m - k))).all()

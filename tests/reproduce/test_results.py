@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import fedconformal as fc
-from reproduce import authors, conditional, hospitals, numbers, open_questions, publish, risk
+from reproduce import authors, bounds, conditional, hospitals, numbers, open_questions, publish, risk
 from reproduce import figure_2_compensation as figure_2
 from reproduce import figure_3_intervals as figure_3
 from reproduce.data import DATA_SETS
@@ -119,7 +119,7 @@ def test_no_figure_is_older_than_the_rows():
         "curves",
         *(
             pytest.param(n, marks=pytest.mark.nightly)
-            for n in ("upper-bounds", "numbers", "conditional", "risk")
+            for n in ("upper-bounds", "numbers", "conditional", "bounds", "risk")
         ),
     ],
 )
@@ -325,6 +325,18 @@ def test_what_research_md_says_of_conditional_coverage():
     below = below.set_index("method")["value"]
     assert (below.drop("marginal") <= conditional.DELTA + 1e-9).all()
     assert below["marginal"] > 0.4
+
+
+def test_what_theory_md_says_of_upper_bounds():
+    rows = bounds.compute(Settings())
+    values = rows.groupby("curve")["value"]
+    ranges = {name: (round(found.min(), 3), round(found.max(), 3)) for name, found in values}
+    assert ranges[bounds.STEP] == (0.736, 0.795)
+    assert ranges[bounds.CONDITIONAL] == (0.464, 0.645)
+    assert ranges[bounds.EXCESS][0] >= 0
+    assert set(values.size()) == {1225}
+    assert round(bounds.limits(0.9)[bounds.STEP], 3) == 0.752
+    assert (rows["n_sites"].min(), rows["n_points"].max()) == (20, 394)
 
 
 def test_what_the_paper_draft_says():
