@@ -85,7 +85,7 @@ class Nested:
         inside = np.stack([self._holds(y, x, t) for t in self.settings.tolist()], axis=1)
         all_rows("sets", inside, inside[:, -1], "must hold every outcome at t = inf")
         all_rows("sets", inside, inside[:, 1:] >= inside[:, :-1], "must be nested, each within the next")
-        return self.settings[inside.argmax(axis=1)]
+        return np.asarray(self.settings[inside.argmax(axis=1)], dtype=np.float64)
 
     def set(self, x: Any, threshold: float) -> Any:
         """Return the outcomes that score at most the threshold, for each row.
