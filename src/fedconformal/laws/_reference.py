@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import optimize, special
-from scipy.spatial import distance
+from scipy import special
 
 from fedconformal import _util
 from fedconformal._util import Floats
@@ -270,6 +269,8 @@ def _transport_loss(actual: Federation, alike: Federation) -> float:
     Any matching is a coupling of two uniform variables, so the proposition holds for it; the distance is
     then integrated within matched cells.
     """
+    from scipy import optimize, spatial  # which nothing else here needs
+
     ks = actual.unit * np.arange(0, actual.n_votes // actual.unit + 2)
 
     def masses(side: Federation, c: Floats) -> Floats:
@@ -277,7 +278,7 @@ def _transport_loss(actual: Federation, alike: Federation) -> float:
 
     assert isinstance(actual.sites, Shifted)
     middles = (np.arange(_CELLS) + 0.5) / _CELLS
-    cost = distance.cdist(masses(actual, middles), masses(alike, middles), "cityblock")
+    cost = spatial.distance.cdist(masses(actual, middles), masses(alike, middles), "cityblock")
     _, match = optimize.linear_sum_assignment(cost)
     shifts = (match - np.arange(_CELLS)) / _CELLS
 
