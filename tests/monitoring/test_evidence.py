@@ -341,7 +341,6 @@ def test_false_alarms(setting):
 def test_false_alarms_of_many_streams(setting):
     """10,000 streams of 2,000 looks: at 1 - 1e-6 confidence fewer than 1 in 20 alarm."""
     numbers = alarms(np.random.default_rng(31), 10_000, 2_000, **SETTINGS[setting])
-    print(setting, numbers)
     for number in numbers:
         assert clopper_pearson(number, 10_000, confidence=1 - 2e-6)[1] <= 0.05
 
@@ -389,7 +388,6 @@ def test_false_alarms_of_late_reports_in_many_streams(scale):
     """10,000 streams of 2,000 looks: at 1 - 1e-6 confidence fewer than 1 in 20 alarm."""
     rng = np.random.default_rng(31)
     number = sum(late_alarms(rng, 1_000, 2_000, scale) for _ in range(10))
-    print("late", scale, number)
     assert clopper_pearson(number, 10_000, confidence=1 - 2e-6)[1] <= 0.05
 
 
