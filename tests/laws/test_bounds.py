@@ -24,14 +24,35 @@ def test_theorem_3_3_by_hand():
         conditional_coverage_bound(10, 100, 95, 10, delta=0.6)
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+@given(st.lists(st.floats(0, 1) | st.sampled_from([0.0, 0.001, 0.5, 1.0]), min_size=1, max_size=30))
 def test_ehm_bounds_the_distance(p):
     """Total variation of the number of successes from the binomial with the same mean."""
     masses = np.ones(1)
     for chance in p:
         masses = np.convolve(masses, [1 - chance, chance])
-    binomial = stats.binom.pmf(np.arange(len(p) + 1), len(p), np.mean(p))
-    assert np.abs(masses - binomial).sum() / 2 <= ehm_bound(p) + 1e-12
+    m, mean = len(p), np.mean(p)
+    distance = np.abs(masses - stats.binom.pmf(np.arange(m + 1), m, mean)).sum() / 2
+    assert ehm_bound(p, lower=True) - 1e-12 <= distance <= ehm_bound(p) + 1e-12
+    assert ehm_bound(p) * (m + 1) / m / 22 <= ehm_bound(p, lower=True) + 1e-12, "the paper's form, C = 1/22"
+
+
+@given(st.integers(2, 12), st.floats(0, np.pi), st.data())
+def test_the_lower_bound_holds_step_by_step(m, t, data):
+    """Moving a pair of probabilities together changes E cos(t(X - mp)) as the proof says."""
+    p = np.array(data.draw(st.lists(st.floats(0, 1), min_size=m, max_size=m)))
+    move = data.draw(st.floats(0, 1)) * (p[1] - p[0]) / 2
+    closer = p + np.array([move, -move, *[0.0] * (m - 2)])
+
+    def mean_cosine(chances, away):
+        factors = 1 - chances + chances * np.exp(1j * t)
+        return (np.prod(factors) * np.exp(-1j * t * away)).real
+
+    gain = mean_cosine(p, p.sum()) - mean_cosine(closer, p.sum())  # of 1 - cos
+    grown = closer[0] * closer[1] - p[0] * p[1]
+    others = mean_cosine(p[2:], p.sum() - 1)
+    assert gain == pytest.approx(2 * grown * (1 - np.cos(t)) * others, abs=1e-12)
+    variance = m * p.mean() * (1 - p.mean())
+    assert others >= 1 - t**2 * (variance + 1) / 2 - 1e-12
 
 
 def test_ehm_is_vectorised_and_exact_where_all_are_alike():
