@@ -2,6 +2,9 @@
 
 Each plan reaches the level with probability 1 - delta over calibrations; what it costs is the mean coverage
 above the level, which is of the order 1 / sqrt(mn) for pooled scores and for one number per site.
+
+A mean says nothing of a single calibration: full conformal prediction with an unstable learner (Bian and
+Barber, 2023) covers everything or nothing, given its data, and 90 % on average.
 """
 
 import math
@@ -12,16 +15,20 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 import fedconformal as fc
-from reproduce.drawing import BLACK, colour, legend_below, panels
+from reproduce.drawing import BLACK, VERMILION, colour, legend_below, panels
 from reproduce.methods import CENTRALISED, QQ, THREE
 from reproduce.protocol import Settings
 
 DELTA = 0.1
-LAW, COST = "distribution", "cost"
+LAW, COST, UNSTABLE = "distribution", "cost", "unstable"
 CONDITIONAL = {QQ: 1, THREE: 3}
 """Numbers per site."""
 SHOWN = (10, 100)
 """Sites and points per site whose distributions are drawn."""
+FULL = "full conformal, unstable learner"
+LARGE = (10, 10_000)
+"""Sites and points per site beside full conformal prediction with as many points."""
+CLASSES, BAD = 1000, 95
 
 
 def compute(settings: Settings) -> pd.DataFrame:
@@ -38,7 +45,40 @@ def compute(settings: Settings) -> pd.DataFrame:
         for n in points:
             for name, law in _laws(m, n, settings.level):
                 rows.append((COST, name, m, n, math.nan, (law.mean() - settings.level) * math.sqrt(m * n)))
+    m, n = LARGE
+    covered = unstable_coverage(200 if settings.quick else 2000, m * n, settings.level)
+    law = fc.plan(m, n, confidence_level=settings.level, criterion="marginal").law
+    for x in np.linspace(0, 1, 201):
+        rows += [(UNSTABLE, FULL, m, n, x, np.mean(covered <= x)), (UNSTABLE, QQ, m, n, x, law.cdf(x))]
     return pd.DataFrame(rows, columns=["panel", "method", "n_sites", "n_points", "coverage", "value"])
+
+
+def unstable_coverage(n_sets: int, n_points: int, level: float) -> np.ndarray:
+    """Return the coverage of full conformal prediction given each of many training sets, seeded.
+
+    Features are uniform on a cycle of classes, and every outcome is 0. The learner predicts 1 at x if the sum
+    of all other features of its data lies in the first BAD classes, and 0 else. For a new case, this sum is
+    that of the training set: one set in CLASSES / BAD is wrong for every new case.
+    """
+    rng = np.random.default_rng(0)
+    even = np.full(CLASSES, 1 / CLASSES)
+    return np.array([coverage_given(rng.multinomial(n_points, even), BAD, level) for _ in range(n_sets)])
+
+
+def coverage_given(counts: np.ndarray, bad: int, level: float) -> float:
+    """Return the coverage given a training set with these counts of cases at each feature.
+
+    A new case whose prediction is wrong is covered only if enough training cases are predicted as badly.
+    """
+    classes = len(counts)
+    total = int(counts @ np.arange(classes)) % classes
+    if total >= bad:
+        return 1.0
+    # With a new case at x, a training case at x' is wrong if total + x - x' is in the first classes.
+    around = np.cumsum(np.concatenate([[0], counts, counts]))
+    last = (total + np.arange(classes)) % classes + classes
+    wrong = around[last + 1] - around[last + 1 - bad]
+    return float(np.mean((wrong + 1) > (1 - level) * (counts.sum() + 1)))
 
 
 def _laws(m: int, n: int, level: float):
@@ -53,8 +93,8 @@ def _laws(m: int, n: int, level: float):
 
 
 def draw(rows: pd.DataFrame) -> Figure:
-    """Draw the distribution functions on the left and the cost on the right."""
-    figure, ((left, right),) = panels(1, 2, (10.0, 4.0))
+    """Draw the distribution functions, the cost, and how far a mean and a single calibration can part."""
+    figure, ((left, right, last),) = panels(1, 3, (13.5, 4.0))
     laws = rows[rows["panel"] == LAW]
     for name, found in laws.groupby("method", sort=False):
         label = f"{name}, conditional" if name != "marginal" else f"{QQ}, marginal"
@@ -70,5 +110,12 @@ def draw(rows: pd.DataFrame) -> Figure:
         right.plot(total, found["value"], "o", markersize=4, color=colour(name))
     right.set(xscale="log", xlabel="mn", ylabel="(mean coverage - 0.9) $\\sqrt{mn}$", ylim=(0, None))
     right.set_title("cost of the guarantee, scaled")
+    for name, found in rows[rows["panel"] == UNSTABLE].groupby("method", sort=False):
+        look = {"color": BLACK, "linestyle": ":"} if name == QQ else {"color": VERMILION}
+        last.step(found["coverage"], found["value"], where="post", **look)
+    last.annotate(FULL, (0.02, 0.13), color=VERMILION)
+    last.axvline(0.9, color="black", linestyle="--", linewidth=1)
+    last.set(xlabel="coverage given the data", ylim=(0, 1.02))
+    last.set_title(f"{LARGE[0] * LARGE[1]:,} cases: both cover at least 0.9 on average")
     legend_below(figure, left, 4)
     return figure

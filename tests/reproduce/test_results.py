@@ -1,6 +1,7 @@
 """The documentation is no older than the plans, and its tables, figures and sentences belong to its rows."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -325,6 +326,30 @@ def test_what_research_md_says_of_conditional_coverage():
     below = below.set_index("method")["value"]
     assert (below.drop("marginal") <= conditional.DELTA + 1e-9).all()
     assert below["marginal"] > 0.4
+    covered = conditional.unstable_coverage(2000, math.prod(conditional.LARGE), 0.9)
+    assert (np.mean(covered == 0), np.mean(covered == 1), covered.mean()) == pytest.approx(
+        (0.094, 0.906, 0.906)
+    )
+    law = fc.plan(*conditional.LARGE, criterion="marginal").law
+    assert round(law.std(), 4) == 0.0012
+
+
+def test_the_unstable_learner_is_that_of_full_conformal_prediction():
+    """A small cycle, on which the learner is fitted again with every new case and ranked."""
+    rng = np.random.default_rng(3)
+    n, classes, bad, level = 60, 20, 3, 0.8
+    partial = 0
+    for _ in range(300):
+        features = rng.integers(classes, size=n)
+        covered = []
+        for new in range(classes):
+            everything = np.append(features, new)
+            scores = (everything.sum() - everything) % classes < bad  # |0 - prediction| at each case
+            covered.append(np.sum(scores >= scores[-1]) > (1 - level) * (n + 1))
+        counts = np.bincount(features, minlength=classes)
+        assert np.mean(covered) == conditional.coverage_given(counts, bad, level)
+        partial += 0 < np.mean(covered) < 1
+    assert partial > 5
 
 
 def test_what_theory_md_says_of_upper_bounds():
