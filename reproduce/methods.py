@@ -46,7 +46,7 @@ def plan_text(plan: fc.Plan) -> str:
         return f"{message.n_cells} noisy counts; votes {plan.server_rank}"
     if isinstance(message, Bin):
         (ranks,) = message.levels
-        return f"gamma {ranks.gamma}, rank {ranks.local_rank} + {ranks.correction}; votes {plan.server_rank}"
+        return f"rank {ranks.local_rank} + {ranks.correction}; votes {plan.server_rank}"
     if plan.local_ranks is None:
         return f"cases drawn at random; votes {plan.server_rank}"
     sent = [

@@ -337,7 +337,7 @@ def test_what_research_md_says_of_conditional_coverage():
 def test_the_unstable_learner_is_that_of_full_conformal_prediction():
     """A small cycle, on which the learner is fitted again with every new case and ranked."""
     rng = np.random.default_rng(3)
-    n, classes, bad, level = 60, 20, 3, 0.8
+    n, classes, bad = 59, 20, 3
     partial = 0
     for _ in range(300):
         features = rng.integers(classes, size=n)
@@ -345,9 +345,9 @@ def test_the_unstable_learner_is_that_of_full_conformal_prediction():
         for new in range(classes):
             everything = np.append(features, new)
             scores = (everything.sum() - everything) % classes < bad  # |0 - prediction| at each case
-            covered.append(np.sum(scores >= scores[-1]) > (1 - level) * (n + 1))
+            covered.append(5 * np.sum(scores >= scores[-1]) > n + 1)  # level 0.8
         counts = np.bincount(features, minlength=classes)
-        assert np.mean(covered) == conditional.coverage_given(counts, bad, level)
+        assert np.mean(covered) == conditional.coverage_given(counts, bad, 0.8)
         partial += 0 < np.mean(covered) < 1
     assert partial > 5
 
@@ -370,7 +370,7 @@ def test_what_the_paper_draft_says():
     rows = rows[rows["confidence_level"] == 0.9].set_index(["analysis", "n_points", "epsilon"])["coverage"]
     curve = [round(rows["curve", n, epsilon], 3) for n in (200, 1000) for epsilon in (10, 5, 1)]
     assert curve == [0.905, 0.905, 0.908, 0.905, 0.905, 0.905]
-    assert [round(rows["paper", 1000, epsilon], 3) for epsilon in (10, 5, 1)] == [0.903, 0.906, 0.927]
+    assert [round(rows["paper", 1000, epsilon], 3) for epsilon in (10, 5, 1)] == [0.903, 0.906, 0.926]
     assert np.isnan(rows["paper", 200, 1])
     means = pd.read_csv(DOCS / "results.csv")
     means = means[(means["scenario"] == "private") & (means["model"] == "forest")]

@@ -8,7 +8,7 @@ further below its corrected rank than l_cor.
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -31,11 +31,9 @@ from fedconformal.messages._base import (
 from fedconformal.planning import CRITERIA, PROMISES, Goal, Guarantee, smallest
 from fedconformal.privacy import Bins, PrivateQuantile, exact_text
 
-# The first search; the breakpoints of every pair of ranks follow, so that the grid never decides.
-_GAMMAS = tuple(Fraction(round(10 ** (9 - i / 60)), 10**9) for i in range(360, 0, -1))
 _MARGIN = 1e-9  # by which rounding may mistake a mean coverage
 _LARGEST_N = 100_000  # of an advice
-_NO_RANK = Fraction(999, 1000)  # quantile of a plan that cannot be given
+_NO_RANK, _NO_GAMMA = Fraction(999, 1000), Fraction(1, 2)  # of a plan that cannot be given
 
 
 @MESSAGES.register
@@ -69,14 +67,16 @@ class BinMessage(Message):
             raise ValueError("local_ranks must be left out with privacy, whose noise fixes the ranks")
         sites = request.sites or ()
         m, n, epsilon = total_sites(sites), sites[0].n, privacy.exact_epsilon
-        gammas = _GAMMAS if privacy.gamma is None else (Fraction(str(privacy.gamma)),)
+        gamma = None if privacy.gamma is None else Fraction(str(privacy.gamma))
         levels, ranks = [], []
         for goal in request.goals:
             shared, missing = epsilon / len(request.goals), goal.max_missing or 0
-            search = _Search(m, n, goal.level, shared, privacy.bins.n_bins, gammas, missing)
+            search = _Search(m, n, goal.level, shared, privacy.bins.n_bins, gamma, missing)
             found = search.best()
             if found is None:
-                ranks.append(BinLevel(gamma=gammas[0], local_rank=math.ceil(_NO_RANK * n), correction=0))
+                ranks.append(
+                    BinLevel(gamma=gamma or _NO_GAMMA, local_rank=math.ceil(_NO_RANK * n), correction=0)
+                )
                 levels.append(goal.make_level(m + 1, search.advise(len(request.goals))))
             else:
                 ranks.append(found[0])
@@ -292,7 +292,7 @@ def mechanisms(design: Design) -> list[PrivateQuantile]:
 def _search(design: Design, place: int) -> "_Search":
     message, m = _data(design), total_sites(design.kinds)
     level, epsilon = design.levels[place].confidence_level, message.epsilon / len(message.levels)
-    return _Search(m, design.kinds[0].n, level, epsilon, message.n_cells, (message.levels[place].gamma,))
+    return _Search(m, design.kinds[0].n, level, epsilon, message.n_cells, message.levels[place].gamma)
 
 
 @dataclass(frozen=True)
@@ -304,63 +304,51 @@ class _Search:
     level: Fraction
     epsilon: Fraction
     n_cells: int
-    gammas: Sequence[Fraction]
+    gamma: Fraction | None
     n_missing: int = 0
 
     def best(self) -> tuple[BinLevel, int] | None:
-        """Return ranks and votes; None if no gamma leaves a rank that a site has.
-
-        A pair (l, k) is that of every level from the next smaller mean to M_{l,k}. The correction falls with
-        gamma, so the best gamma of a pair raises the level to M_{l,k}: one candidate for each pair.
-        """
+        """Return ranks and votes; None if no gamma leaves a rank that a site has."""
 
         def corrected_mean(found: tuple[BinLevel, int]) -> float:
             ranks, votes = found
             return _exact_mean(self.m, self.n, ranks.local_rank + ranks.correction, votes)
 
-        found = min(self._corrected(), key=corrected_mean, default=None)
-        if len(self.gammas) == 1:
-            return found
-        for exact in self._breakpoints():
-            if found is None or corrected_mean(exact) < corrected_mean(found) - _MARGIN:
-                found = exact
-        return found
+        if self.n_missing >= self.m:
+            return None
+        if self.gamma is not None:
+            return self._at_gamma(self.gamma)
+        candidates = ((self._with_votes(votes), votes) for votes in range(1, self.m + 1))
+        found = [(ranks, votes) for ranks, votes in candidates if ranks is not None]
+        return min(found, key=corrected_mean, default=None)
 
-    def _breakpoints(self) -> Iterator[tuple[BinLevel, int]]:
-        """For each server rank, the pair whose corrected local rank is smallest at the pair's own gamma."""
-        for votes in range(1, self.m + 1) if self.n_missing < self.m else ():
-            best: BinLevel | None = None
-            for rank in range(self._least_rank(self.level, votes), self.n):
-                if best is not None and rank >= best.local_rank + best.correction:
-                    break
-                reach = Fraction(self._reach(rank, votes) - _MARGIN)
-                gamma = Fraction(math.floor((1 - self.level / reach) / (1 - self.level) * 10**9), 10**9)
-                if not 0 < gamma < 1:
-                    continue
-                ranks = BinLevel(
-                    gamma=gamma,
-                    local_rank=rank,
-                    correction=self.correction(1 - gamma * (1 - self.level)),
-                )
-                corrected = rank + ranks.correction
-                if corrected < self.n and (best is None or corrected < best.local_rank + best.correction):
-                    best = ranks
-            if best is not None:
-                yield best, votes
+    def _at_gamma(self, gamma: Fraction) -> tuple[BinLevel, int] | None:
+        """Return the ranks of the marginal criterion at the raised level, the local one corrected."""
+        kept = 1 - gamma * (1 - self.level)
+        ranks = _exact_ranks(self.m, self.n, self.level / kept, self.n_missing)
+        if ranks is None or ranks[0] + self.correction(kept) >= self.n:
+            return None
+        return BinLevel(gamma=gamma, local_rank=ranks[0], correction=self.correction(kept)), ranks[1]
 
-    def _corrected(self) -> Iterator[tuple[BinLevel, int]]:
-        """Ranks of the plan at a raised level for every gamma, the local one corrected for the noise."""
-        ranks, reach = None, 0.0
-        for gamma in self.gammas if self.n_missing < self.m else ():
-            kept = 1 - gamma * (1 - self.level)
-            level, correction = self.level / kept, self.correction(kept)
-            if self._least_rank(level) + correction >= self.n:
+    def _with_votes(self, votes: int) -> BinLevel | None:
+        """Return the smallest corrected rank with these votes; None if it is above those of a site.
+
+        A pair (l, k) is that of every level from the next smaller mean to M_{l,k}. The correction falls with
+        gamma, so the best gamma of a pair raises the level to M_{l,k}: one candidate for each local rank.
+        """
+        best: BinLevel | None = None
+        for rank in range(self._least_rank(votes), self.n):
+            if best is not None and rank >= best.local_rank + best.correction:
+                break
+            reach = Fraction(self._reach(rank, votes) - _MARGIN)
+            gamma = Fraction(math.floor((1 - self.level / reach) / (1 - self.level) * 10**9), 10**9)
+            if not 0 < gamma < 1:
                 continue
-            if level >= reach - _MARGIN:  # else the smallest mean above the last level is above this one too
-                ranks = _exact_ranks(self.m, self.n, level, self.n_missing)
-                reach = 0.0 if ranks is None else self._reach(*ranks)
-            if ranks is not None and ranks[0] + correction < self.n:
-                yield BinLevel(gamma=gamma, local_rank=ranks[0], correction=correction), ranks[1]
+            correction = self.correction(1 - gamma * (1 - self.level))
+            corrected = rank + correction
+            if corrected < self.n and (best is None or corrected < best.local_rank + best.correction):
+                best = BinLevel(gamma=gamma, local_rank=rank, correction=correction)
+        return best
 
     def _reach(self, local_rank: int, server_rank: int) -> float:
         """Highest level that these ranks reach, whichever sites are missing."""
@@ -368,11 +356,11 @@ class _Search:
         whole = _exact_mean(self.m, self.n, local_rank, server_rank)
         return min(whole, _exact_mean(left, self.n, local_rank, left)) if self.n_missing else whole
 
-    def _least_rank(self, level: Fraction, votes: int | None = None) -> int:
-        """Smallest local rank that reaches this level with these votes, by default those of all sites."""
+    def _least_rank(self, votes: int) -> int:
+        """Smallest local rank that reaches the level with these votes."""
 
         def is_enough(rank: int) -> bool:
-            return _exact_mean(self.m, self.n, rank, votes or self.m) >= float(level) - _MARGIN
+            return _exact_mean(self.m, self.n, rank, votes) >= float(self.level) - _MARGIN
 
         return 1 + bisect_left(range(1, self.n + 1), True, key=is_enough)
 
@@ -383,9 +371,13 @@ class _Search:
 
     def advise(self, n_levels: int) -> Advice:
         """Return the size, or the epsilon, that would suffice."""
+        if self.n_missing >= self.m:
+            return Advice()
 
         def has_plan(n: int, epsilon: Fraction) -> bool:
-            return next(replace(self, n=n, epsilon=epsilon)._corrected(), None) is not None
+            other = replace(self, n=n, epsilon=epsilon)
+            found = other._with_votes(self.m) if self.gamma is None else other._at_gamma(self.gamma)
+            return found is not None  # the smallest local rank goes with the votes of all sites
 
         points = smallest(lambda n: has_plan(n, self.epsilon), start=1, stop=_LARGEST_N)
         step = smallest(lambda step: has_plan(self.n, two_digits(step) / n_levels), start=1, stop=4 * 90)
