@@ -8,6 +8,7 @@ Barber, 2023) covers everything or nothing, given its data, and 90 % on average.
 """
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -78,7 +79,8 @@ def coverage_given(counts: np.ndarray, bad: int, level: float) -> float:
     around = np.cumsum(np.concatenate([[0], counts, counts]))
     last = (total + np.arange(classes)) % classes + classes
     wrong = around[last + 1] - around[last + 1 - bad]
-    return float(np.mean((wrong + 1) > (1 - level) * (counts.sum() + 1)))
+    most = math.floor((1 - Fraction(str(level))) * (int(counts.sum()) + 1))
+    return float(np.mean(wrong + 1 > most))
 
 
 def _laws(m: int, n: int, level: float):

@@ -1,3 +1,6 @@
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -58,6 +61,7 @@ def test_the_lower_bound_holds_step_by_step(m, t, data):
 def test_ehm_is_vectorised_and_exact_where_all_are_alike():
     assert ehm_bound(np.full((4, 3), 0.3)).tolist() == pytest.approx([0.0] * 4, abs=1e-15)
     assert ehm_bound([0.0, 1.0]) == pytest.approx(2 / 3 * (1 - 0.25))
+    assert ehm_bound([1e-17, 0.0]) >= ehm_bound([1e-17, 0.0], lower=True) > 0
     with pytest.raises(ValueError, match="probabilities"):
         ehm_bound([0.5, 1.5])
 
@@ -113,7 +117,11 @@ def test_proposition_a_1_is_the_last_row_of_the_table(m, n):
 
 def test_the_rank_of_proposition_a_1_falls_short_and_reaches_the_level_in_the_limit():
     assert maximum_coverage(100, 10) == pytest.approx(0.8987, abs=5e-5)
-    assert maximum_coverage(10**7, 10) == pytest.approx(0.9, abs=1e-6)
+    for m in (99, 10**5, 10**9, 10**15):
+        k = math.ceil(m * Fraction(9, 10) ** 10)
+        exact = fc.CoverageLaw(m, 10, 10, k).mean()
+        assert maximum_coverage(m, 10) == pytest.approx(exact, abs=1e-13)
+    assert exact == pytest.approx(0.9, abs=1e-12)
 
 
 def test_the_best_coupling_lies_between_equal_scores_and_the_exact_coverage():
@@ -125,6 +133,9 @@ def test_the_best_coupling_lies_between_equal_scores_and_the_exact_coverage():
     assert same + 0.005 < best <= fc.CoverageLaw(**sites, distortion=lambda c: c**1.1).mean() + 1e-9
     with pytest.raises(ValueError, match="coupling"):
         heterogeneous_coverage_bound(**sites, distortion=lambda c: c, coupling="x")
+    for name in ("same", "best"):  # without shifts nothing is lost
+        bound = heterogeneous_coverage_bound(**sites, distortion=[None] * 10, coupling=name)
+        assert bound == fc.CoverageLaw(**sites).mean()
 
 
 @pytest.mark.parametrize(("m", "n"), [(2, 1), (5, 10), (20, 3), (12, 40)])

@@ -217,7 +217,15 @@ def maximum_coverage(
         if server_rank is None
         else _util.integer("server_rank", server_rank, low=1, high=m)
     )
-    return math.exp(math.lgamma(k + 1 / n) - math.lgamma(k) + math.lgamma(m + 1) - math.lgamma(m + 1 + 1 / n))
+    return math.exp(_log_gamma_step(k, 1 / n) - _log_gamma_step(m + 1, 1 / n))
+
+
+def _log_gamma_step(x: int, h: float) -> float:
+    """Return log G(x + h) - log G(x), from Stirling's series where these would cancel."""
+    if x < 100:
+        return math.lgamma(x + h) - math.lgamma(x)
+    rest = (1 / (x + h) - 1 / x) / 12 - (1 / (x + h) ** 3 - 1 / x**3) / 360
+    return (x - 0.5) * math.log1p(h / x) + h * (math.log(x + h) - 1) + rest
 
 
 def heterogeneous_coverage_bound(
@@ -267,16 +275,18 @@ def _transport_loss(actual: Federation, alike: Federation) -> float:
     """Return E d(S, S') if cells of the two scores are matched so that its value at midpoints is smallest.
 
     Any matching is a coupling of two uniform variables, so the proposition holds for it; the distance is
-    then integrated within matched cells.
+    then integrated within matched cells. Zero for sites that are not ``Shifted``.
     """
     from scipy import optimize, spatial  # which nothing else here needs
+
+    if not isinstance(actual.sites, Shifted):
+        return 0.0
 
     ks = actual.unit * np.arange(0, actual.n_votes // actual.unit + 2)
 
     def masses(side: Federation, c: Floats) -> Floats:
         return np.asarray(np.diff(side.cdf(c, ks, digits=False)))
 
-    assert isinstance(actual.sites, Shifted)
     middles = (np.arange(_CELLS) + 0.5) / _CELLS
     cost = spatial.distance.cdist(masses(actual, middles), masses(alike, middles), "cityblock")
     _, match = optimize.linear_sum_assignment(cost)
@@ -381,7 +391,8 @@ def ehm_bound(p: ArrayLike, *, lower: bool = False) -> Any:
     lost = ((p - mean[..., None]) ** 2).sum(axis=-1)  # variance of the binomial less that of the count
     if lower:
         return (11 / 96 * lost / (variance + 1))[()]
-    shape = 1.0 - mean ** (m + 1) - (1 - mean) ** (m + 1)
+    rarer = np.minimum(mean, 1 - mean)
+    shape = -np.expm1((m + 1) * np.log1p(-rarer)) - rarer ** (m + 1)
     share = np.divide(lost, variance, out=np.zeros_like(lost), where=variance > 0)
     return (m / (m + 1) * shape * share)[()]
 
