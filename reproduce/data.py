@@ -160,12 +160,14 @@ def _community(data, attributes):
     return complete[:, :100], complete[:, 100]
 
 
+STAR_MARKS = [f"{subject}{year}" for subject in ("read", "math") for year in ("k", "1", "2", "3")]
+
+
 def _star(path):
     """Take complete rows, categories as integers; the target is the sum of the eight marks."""
     table = pd.read_csv(path, index_col=0, keep_default_na=False, na_values="NA").dropna()
-    marks = [f"{subject}{year}" for subject in ("read", "math") for year in ("k", "1", "2", "3")]
-    features = table.drop(columns=marks)
-    return np.column_stack([_as_numbers(features[name]) for name in features]), table[marks].sum(axis=1)
+    features = table.drop(columns=STAR_MARKS)
+    return np.column_stack([_as_numbers(features[name]) for name in features]), table[STAR_MARKS].sum(axis=1)
 
 
 def _concrete(path):
