@@ -34,6 +34,14 @@ EXACT = {
     "two levels": {"curve": GRID, "confidence_level": [0.8, 0.9], "criterion": "conditional"},
     "losses": {"curve": GRID, "parts": 100, "risk": 0.4},
     "answers": {"curve": GRID, "starts": 4, "criterion": "conditional", "risk": 0.2},
+    "sizes unknown": {"curve": GRID, "n_sites": list(NAMES), "n_points": None},
+    "sizes unknown, losses": {
+        "curve": GRID,
+        "parts": 100,
+        "risk": 0.4,
+        "n_sites": list(NAMES),
+        "n_points": None,
+    },
 }
 
 
@@ -385,6 +393,12 @@ class TestServer:
     def reports(self, plan):
         return [answer(plan, name) for name in NAMES]
 
+    def test_no_sum_without_everybody_where_sizes_are_unknown(self):
+        plan = make_plan(**EXACT["sizes unknown"])
+        with pytest.raises(ValueError, match=r"needs every site, and 'east' did not answer"):
+            fc.calibrate(plan, [answer(plan, name) for name in NAMES[:3]])
+        assert fc.protocol.sites_needed(plan) == len(NAMES)
+
     def test_no_sum_without_everybody(self, plan, reports):
         with pytest.raises(ValueError, match=r"needs every site, and 'east' did not answer.*private plan"):
             fc.calibrate(plan, reports[:3])
@@ -472,7 +486,7 @@ class TestServer:
             ({"max_missing": 1}, "every site"),
             ({"promise": "each-site"}, "'population' alone"),
             ({"promise": "mixture"}, "'population' alone"),
-            ({"n_points": None, "n_sites": NAMES}, "known size"),
+            ({"n_points": {"north": 60}, "keys": {"north": PUBLIC["north"]}}, "two or more named sites"),
             ({"terms": {"round": "spring"}}, "random round"),
             ({"curve": None, "privacy": fc.Privacy(1.0, GRID, bearers=5)}, "bearers must be at most"),
             ({"masked": False, "curve": None, "privacy": fc.Privacy(1.0, GRID, bearers=2)}, "masked=True"),

@@ -453,8 +453,8 @@ class Plan(PlanAttributes, AuthoredDocument):
         if not re.fullmatch(r"[0-9a-f]{32}", self.terms.round or ""):
             raise ValueError("a masked plan needs a random round of 32 hexadecimal digits")
         for design in self.designs:
-            if design.is_open or len(design.asked_names or ()) < 2 or not design.message.is_masked:
-                raise ValueError("masks need two or more sites of known size, in every group")
+            if len(design.asked_names or ()) < 2 or not design.message.is_masked:
+                raise ValueError("masks need two or more named sites, in every group")
             if design.max_faulty or design.max_missing:
                 raise ValueError("a masked sum tolerates no missing and no faulty site")
 

@@ -188,7 +188,7 @@ def _solve(design: Design, answers: Answers, refused: tuple[Refusal, ...]) -> Ca
         levels = tuple(Level(confidence_level=level.confidence_level) for level in design.levels)
         solved, thresholds = solved.answered_by(sites, levels=levels), (math.inf,) * len(levels)
     elif design.message.is_masked:
-        sums = _unmask(design, answers)
+        sums = _unmask(design, solved, answers)
         thresholds = largest_so_far(solved, message.combine_sum(solved, sums))
     else:
         thresholds = largest_so_far(solved, message.combine(solved, answers))
@@ -204,8 +204,8 @@ def _solve(design: Design, answers: Answers, refused: tuple[Refusal, ...]) -> Ca
     )
 
 
-def _unmask(design: Design, answers: Answers) -> tuple[int, ...]:
-    """Add up the masked numbers of all sites; refuse a sum that is none."""
+def _unmask(design: Design, solved: Design, answers: Answers) -> tuple[int, ...]:
+    """Add up the masked numbers of all sites that a design asks; refuse a sum that is none."""
     where = "" if design.group is None else f"group {design.group!r}: "
     if missing := sorted(set(design.asked_names or ()) - answers.keys()):
         way = "a new plan" if of(design.message).epsilon(design) else "a private plan"
@@ -214,7 +214,7 @@ def _unmask(design: Design, answers: Answers) -> tuple[int, ...]:
             f"the others: make {way} without the missing, which sites charge again"
         )
     sums = add_up(answer.payload for answer in answers.values())
-    if (reason := of(design.message).sum_problem(design, sums)) is not None:
+    if (reason := of(solved.message).sum_problem(solved, sums)) is not None:
         raise ValueError(where + reason)
     return sums
 
