@@ -1,5 +1,8 @@
 """A masked round on the command line: keys, plan, policies, reports, calibration, verification."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 import fedconformal as fc
@@ -49,3 +52,33 @@ def test_sites_that_the_policy_does_not_name(run, federation, tmp_path):
     (tmp_path / "north.toml").write_text("")
     assert "sum_with must list" in answer(run, "north", code=2).err
     assert not (tmp_path / "north.json").exists()
+
+
+def check(run, site, *options, code=0):
+    files = ("calibration.json", f"{site}.csv", "--site", site, "--policy", f"{site}.toml", "-y")
+    keys = ("--masked", "--sign-with", f"{site}.key", "-o", f"later-{site}.json")
+    return run("check", *files, *keys, "--force", *options, code=code)
+
+
+def test_masked_checks(run, federation):
+    run(*federation, "--curve", "uniform:0:1:20")
+    for site in SITES:
+        answer(run, site)
+    run("calibrate", "plan.json", *(f"{site}.json" for site in SITES), "-o", "calibration.json")
+    for site in SITES:
+        shown = check(run, site, "--period", "2027-03")
+        assert "masked so that only the sum over 4 sites can be read" in shown.err
+    later = [f"later-{site}.json" for site in SITES]
+    (row,) = json.loads(run("watch", "calibration.json", *later, "--json").out)["rows"]
+    assert (row["site"], row["n"]) == (None, 360)
+    assert "'east' did not answer" in run("watch", "calibration.json", *later[:3], code=2).err
+    assert (
+        "--masked goes with --sign-with"
+        in run("check", "calibration.json", "north.csv", "--site", "north", "--masked", code=2).err
+    )
+    for site in SITES:
+        check(run, site)
+    assert "No significant shortfall of all sites together" in run("compare", "calibration.json", *later).out
+    given = [part for file in later for part in ("--check", file)]
+    run("certificate", "calibration.json", *given, "-o", "certificate.html")
+    assert "all sites together" in Path("certificate.html").read_text()

@@ -22,6 +22,7 @@ _ARGUMENTS = {
     "n_sites": "sites",
     "n_points": "points",
     "keys": "key",
+    "key": "sign_with",
     "groups": "group",
     "local_ranks": "paper",
 }

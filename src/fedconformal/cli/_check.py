@@ -43,6 +43,8 @@ def check(
     dataset: str | None = None,
     policy: Path | None = None,
     period: str | None = None,
+    masked: bool = False,
+    sign_with: Path | None = None,
     yes: bool = False,
     output: Path | None = None,
     force: bool = False,
@@ -51,6 +53,8 @@ def check(
     """Check a calibration on new cases of this site."""
     _files.check_output(output, force=force)
     _check_options(site, confidence_level, private, ledger, dataset, output)
+    if masked != (sign_with is not None) or (masked and output is None):
+        raise ValueError("--masked goes with --sign-with, and -o names the file of the answer")
     published = _files.read(Calibration, calibration)
     group = column_of_labels(published.plan, group, calibration, target=target)
     account, limits = None if ledger is None else _files.open_ledger(ledger), _files.read_policy(policy)
@@ -102,6 +106,8 @@ def check(
         ledger=account,
         dataset=dataset,
         period=period,
+        masked=masked,
+        key=None if sign_with is None else _files.read_key(sign_with),
     )
     say(prepared.sentence)
     if account is not None and not yes:  # before anything is charged or recorded

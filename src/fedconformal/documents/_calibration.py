@@ -35,7 +35,7 @@ from fedconformal.documents._fields import (
     warn_of_unknown,
 )
 from fedconformal.documents._messages import Ranks
-from fedconformal.documents._plan import GroupBy, Grouping, Plan, ScoreRule, Terms
+from fedconformal.documents._plan import GroupBy, Grouping, Plan, ScoreRule, SiteKey, Terms
 from fedconformal.documents._report import signed_text
 from fedconformal.documents._signing import AuthoredDocument, Signature, is_signature
 from fedconformal.documents._views import PlanAttributes
@@ -477,9 +477,17 @@ class CheckQuestion(AuthoredDocument):
     message: Name
     levels: Many[Share] = Field(min_length=1, max_length=limits.MOST_LEVELS)
     thresholds: Many[Extended] = Field(min_length=1, max_length=limits.MOST_LEVELS)
+    keys: Annotated[Many[SiteKey], Field(min_length=2, max_length=limits.MOST_NAMED)] | None = Field(
+        default=None, description="of masked counts, the sites over which they are added up"
+    )
 
     @classmethod
-    def of(cls, calibration: Calibration | CalibrationView, period: str | None = None) -> Self:
+    def of(
+        cls,
+        calibration: Calibration | CalibrationView,
+        period: str | None = None,
+        keys: tuple[SiteKey, ...] | None = None,
+    ) -> Self:
         """Return the question about a calibration without groups or one group, for cases of a period."""
         plan, part = calibration.whole.plan, calibration.selected_parts[0]
         grouping, design = plan.grouping, part.design
@@ -497,6 +505,7 @@ class CheckQuestion(AuthoredDocument):
             message=design.message.kind,
             levels=tuple(level.confidence_level for level in design.levels),
             thresholds=part.thresholds,
+            keys=keys,
         )
 
     def check(self) -> None:
@@ -508,6 +517,8 @@ class CheckQuestion(AuthoredDocument):
             raise ValueError("a higher level must not have a smaller threshold")
         if (self.group is None) != (self.group_by is None) or (self.site is None) == self.grouping.by_site:
             raise ValueError("a group must come with what it is made of")
+        if self.keys is not None and len({key.site for key in self.keys}) < len(self.keys):
+            raise ValueError("keys must be one for each site")
 
     @property
     def whole(self) -> Self:

@@ -77,15 +77,21 @@ def _count_numbers(value: Any) -> int:
     return int(isinstance(value, (int, float)))
 
 
+MaskedNumbers = Annotated[
+    str,
+    Field(
+        pattern=r"^[A-Za-z0-9+/]+={0,2}$",
+        max_length=limits.MOST_MASKED,
+        description="base64 of little-endian unsigned 64-bit numbers",
+    ),
+]
+
+
 class MaskedPayload(Payload):
     """Whole numbers modulo 2^64 that hide what a site sends; masks cancel in the sum over all sites."""
 
     kind: ClassVar[str] = "masked"
-    values: str = Field(
-        pattern=r"^[A-Za-z0-9+/]+={0,2}$",
-        max_length=limits.MOST_MASKED,
-        description="base64 of little-endian unsigned 64-bit numbers",
-    )
+    values: MaskedNumbers
 
     @property
     def n_numbers(self) -> int:

@@ -1,5 +1,7 @@
 """Documents that leave a site: the Report, which answers a plan, and the Check of new cases."""
 
+import hashlib
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
@@ -9,7 +11,7 @@ from pydantic import AfterValidator, Field
 
 from fedconformal._text import count
 from fedconformal.documents import _fields as limits
-from fedconformal.documents._base import Document, Part, SizeLimit
+from fedconformal.documents._base import Part, SizeLimit
 from fedconformal.documents._fields import (
     Digest,
     Label,
@@ -21,7 +23,7 @@ from fedconformal.documents._fields import (
     check_epsilon,
     check_labels,
 )
-from fedconformal.documents._messages import AnyPayload
+from fedconformal.documents._messages import AnyPayload, MaskedNumbers, MaskedPayload
 from fedconformal.documents._plan import ScoreRule
 from fedconformal.documents._signing import SignedDocument
 
@@ -169,11 +171,12 @@ def group_name(by: Sequence[str], values: Sequence[str]) -> str:
     return ", ".join(f"{column}={value}" for column, value in zip(by, values, strict=True))
 
 
-class Check(Document):
+class Check(SignedDocument):
     """One site's answer to a calibration: of n new cases, how many are covered at each level.
 
     With ``by`` it says the same of the cases with each combination of values in some columns. Combinations
-    with too few cases are left out altogether, so n is the cases of the groups that are there.
+    with too few cases are left out altogether, so n is the cases of the groups that are there. A masked check
+    has neither n nor covered: both can be read from the sum over all sites alone.
 
     Examples
     --------
@@ -196,9 +199,14 @@ class Check(Document):
     period: Period | None = Field(
         default=None, description="when the cases arose: a month, or first and last day; of a row of checks"
     )
-    n: Checked = Field(description="how many new cases the site has")
+    n: Checked | None = Field(description="how many new cases the site has; null if masked")
     epsilon: Ratio | None = Field(description="privacy loss of all finite levels together; null if exact")
-    covered: Covered = Field(description="covered cases for each level; with noise if epsilon is not null")
+    covered: Covered | None = Field(
+        description="covered cases for each level; with noise if epsilon is not null; null if masked"
+    )
+    masked: MaskedNumbers | None = Field(
+        default=None, description="n and covered, masked so that only sums over all sites can be read"
+    )
     by: Annotated[Many[Label], Field(min_length=1, max_length=limits.MOST_COLUMNS)] | None = Field(
         default=None, description="columns whose values make the groups"
     )
@@ -206,18 +214,42 @@ class Check(Document):
         default=None, description="the cases by their values in these columns, in alphabetical order"
     )
 
+    @property
+    def counts(self) -> tuple[int, tuple[int, ...]]:
+        """Number of new cases, and of covered ones for each level; an error if they are masked."""
+        if self.n is None or self.covered is None:
+            raise ValueError(
+                f"{self.site}: this check is masked, and only the sum over all sites can be read"
+            )
+        return self.n, self.covered
+
+    @property
+    def sum_digest(self) -> str:
+        """Digest under which the masks of this check are made, the same at all sites."""
+        asked = ["check", self.calibration, self.group, self.period]
+        question = json.dumps(asked, ensure_ascii=False, separators=(",", ":"))
+        return f"sha256:{hashlib.sha256(question.encode()).hexdigest()}"
+
     def _line(self) -> str:
-        covered = " and ".join(f"{each:,}" for each in self.covered)
-        noise = "" if self.epsilon is None else f", with noise of epsilon {float(self.epsilon):g}"
         when = "" if self.period is None else f", {self.period}"
-        return f"{covered} of {self.n:,} new cases covered{noise}, site {self.site!r}{when}"
+        if self.masked is not None:
+            return f"masked counts, site {self.site!r}{when}"
+        n, counts = self.counts
+        covered = " and ".join(f"{each:,}" for each in counts)
+        noise = "" if self.epsilon is None else f", with noise of epsilon {float(self.epsilon):g}"
+        return f"{covered} of {n:,} new cases covered{noise}, site {self.site!r}{when}"
 
     def check(self) -> None:
         """Refuse content that does not fit together, whoever wrote it."""
-        parts: tuple[Check | CheckedGroup, ...] = (self, *(self.groups or ()))
-        for part in parts:
-            if any(not 0 <= covered <= part.n for covered in part.covered):
-                raise ValueError(f"a number of covered cases must lie between 0 and n = {part.n}")
+        if self.masked is not None:
+            given = [self.n, self.covered, self.epsilon, self.by, self.groups]
+            if any(each is not None for each in given):
+                raise ValueError("a masked check has no other numbers, and no groups")
+            MaskedPayload(values=self.masked).check(0)
+            return
+        for n, counts in (self.counts, *((group.n, group.covered) for group in self.groups or ())):
+            if any(not 0 <= covered <= n for covered in counts):
+                raise ValueError(f"a number of covered cases must lie between 0 and n = {n}")
         check_epsilon(self.epsilon)
         if (self.by is None) != (self.groups is None):
             raise ValueError("groups must be given with the columns that make them, by")
@@ -230,10 +262,11 @@ class Check(Document):
             raise ValueError("groups have one value for each column of by, which are different")
         if values != sorted(set(values)):
             raise ValueError("groups must be different, in alphabetical order")
-        if any(len(group.covered) != len(self.covered) for group in groups):
+        n, covered = self.counts
+        if any(len(group.covered) != len(covered) for group in groups):
             raise ValueError("every group must have a count for each level")
-        if sum(group.n for group in groups) != self.n:
+        if sum(group.n for group in groups) != n:
             raise ValueError("n must be the cases of all groups")
         sums = tuple(map(sum, zip(*(group.covered for group in groups), strict=True)))
-        if self.covered != sums:
+        if covered != sums:
             raise ValueError("covered must be the sum over the groups")

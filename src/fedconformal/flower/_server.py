@@ -150,6 +150,7 @@ def check(
     wait: float = 10.0,
     period: str | None = None,
     key: SigningKey | None = None,
+    masked: bool = False,
 ) -> Assessment:
     """Ask every connected site for the number of its new cases that a calibration covers.
 
@@ -171,6 +172,9 @@ def check(
         of many such rounds together.
     key : SigningKey, optional
         The coordinator's, for sites whose policy names a ``coordinator``.
+    masked : bool
+        Ask for masked counts, of which nothing but the sum over all sites can be read; it needs every site,
+        and a plan with their keys.
 
     Returns
     -------
@@ -194,7 +198,9 @@ def check(
     """
     check_round(timeout, nodes=nodes, wait=wait)
     connected = _wait_for_nodes(grid, nodes, calibration.n_answers, wait)
-    collection = rounds.CheckCollection(calibration, connected, period=period, key=key, **_ENGINE)
+    collection = rounds.CheckCollection(
+        calibration, connected, period=period, masked=masked, key=key, **_ENGINE
+    )
     _ask_nodes(grid, collection, arrays, timeout)
     return collection.assess(timeout=timeout)
 

@@ -6,7 +6,7 @@ together, whenever one looks; ``cases_needed`` sizes a check, and ``shifted_law`
 of the coverage for sites that differ as named.
 """
 
-from fedconformal.monitoring._answer import answer, prepare_answer, refuse_unverified
+from fedconformal.monitoring._answer import answer, check_keys, prepare_answer, refuse_unverified
 from fedconformal.monitoring._check import Assessment, LocalCheck, assess, check
 from fedconformal.monitoring._compare import Comparison, compare, shifted_law
 from fedconformal.monitoring._coverage import CoverageCheck, cases_needed

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
@@ -23,7 +24,11 @@ from fedconformal.documents import (
     Check,
     CheckedGroup,
     CheckQuestion,
+    MaskedPayload,
+    SigningKey,
+    SiteKey,
     first_problem,
+    is_signed_by,
 )
 from fedconformal.monitoring._coverage import (
     Answerable,
@@ -34,8 +39,19 @@ from fedconformal.monitoring._coverage import (
     refuse_groups,
     refuse_levels,
 )
+from fedconformal.planning import PROMISES
 from fedconformal.privacy import Ledger, exact_text, fingerprint, prepare_count
 from fedconformal.protocol import PolicyError, SitePolicy
+from fedconformal.protocol._masking import (
+    SumRecord,
+    add_up,
+    check_own_key,
+    mask_numbers,
+    other_keys,
+    sum_keys,
+)
+
+TOGETHER = "all sites together"
 
 
 def answer(
@@ -50,6 +66,8 @@ def answer(
     ledger: Ledger | None = None,
     dataset: str | None = None,
     period: str | None = None,
+    masked: bool = False,
+    key: SigningKey | None = None,
 ) -> Check:
     """Return everything that leaves the site after a check: its name, how many new cases, how many covered.
 
@@ -86,6 +104,11 @@ def answer(
         an exact answer they are an error, unless the policy has ``private_only=False``: it is then recorded.
     period : str, optional
         When these cases arose, for `watch`: a month, ``"2027-03"``, or ``"2027-03-01/2027-03-31"``.
+    masked : bool
+        Send exact counts masked, so that only their sum over all sites can be read; for a plan with keys and
+        the population promise. There is one answer for each calibration, group and period.
+    key : SigningKey, optional
+        The site's key, which masks and signs the counts.
 
     Returns
     -------
@@ -121,6 +144,8 @@ def prepare_answer(
     ledger: Ledger | None = None,
     dataset: str | None = None,
     period: str | None = None,
+    masked: bool = False,
+    key: SigningKey | None = None,
     among: ArrayLike | None = None,
     accept: str | None = None,
 ) -> PreparedAnswer:
@@ -154,13 +179,23 @@ def prepare_answer(
     # Made before any charge, so that what no document can hold costs nothing.
     exact = None if epsilon is None else fraction("epsilon", epsilon, high=LARGEST_EPSILON, closed=True)
     blank = _make_check(calibration, site, exact, kept, np.zeros_like(kept.counts), period)
+    others = None
+    if masked:
+        if exact is not None or blank.groups is not None:
+            raise ValueError(
+                "masked goes without epsilon and without groups of cases: exact counts are added up"
+            )
+        keys = check_keys(calibration)
+        own = check_own_key(keys, site, key)
+        policy.check_sum(keys, own.public_key, len(keys) - 1)
+        others = own, other_keys(keys, own)
     if epsilon is not None:
         policy.check_epsilon(blank.epsilon or Fraction(0))
         epsilon_per_count(calibration, blank)
     if ledger is not None and dataset is not None and ledger.has_answered(dataset, calibration.plan_digest):
         raise ValueError(f"dataset {dataset!r} was used for this calibration: a check needs new cases")
     data = kept.scores if among is None else _fill_missing(among)
-    return PreparedAnswer(calibration, blank, kept, left_out, policy, ledger, dataset, data, accept)
+    return PreparedAnswer(calibration, blank, kept, left_out, policy, ledger, dataset, data, accept, others)
 
 
 def refuse_unverified(calibration: Calibration) -> None:
@@ -207,18 +242,23 @@ class PreparedAnswer:
     _dataset: str | None
     _data: NDArray[np.floating[Any]]
     _accept: str | None
+    _others: tuple[SigningKey, tuple[str, ...]] | None
 
     @property
     def sentence(self) -> str:
         """Describe what would leave and what that costs; refuse what the ledger does not allow."""
-        numbers, cases = count(self._cases.counts.size, "number"), count(self._blank.n, "new case")
+        numbers = count(self._cases.counts.size, "number")
+        cases = count(self._cases.scores.size, "new case")
         groups = self._blank.groups
         when = "" if self._blank.period is None else f" of {self._blank.period}"
         text = f"This answer gives {numbers} about your {cases}{when}"
         if groups is not None:
             text += f", and how many of them are in each of {count(len(groups), 'group')}"
         if self._ledger is None or self._dataset is None or self._blank.epsilon is None:
-            text += ": how many of them are covered, exactly."
+            text += ": how many of them are covered, exactly"
+            if self._others is not None:
+                text += f", masked so that only the sum over {len(self._others[1]) + 1:,} sites can be read"
+            text += "."
         else:
             quote = self._ledger.quote(
                 self._dataset, epsilon=self._blank.epsilon, accept=self._accept, **self._question
@@ -243,11 +283,33 @@ class PreparedAnswer:
         Check
             Everything that leaves the site.
         """
+        if self._others is None:
+            return self._make()
+        key, others = self._others
+        return SumRecord(self._policy.sum_record).answer(
+            self._blank.sum_digest,
+            self._blank.site,
+            key,
+            {self._blank.group: others},
+            Check,
+            partial(self._make_masked, key, others),
+            is_exact=True,
+        )
+
+    def _make_masked(self, key: SigningKey, others: Sequence[str]) -> Check:
+        """Make the answer, and hide its counts behind masks."""
+        check = self._make()
+        n, covered = check.counts
+        masked = mask_numbers([n, *covered], key, others, check.sum_digest)
+        return key.sign(check.model_copy(update={"n": None, "covered": None, "masked": masked.values}))
+
+    def _make(self) -> Check:
         if self._blank.epsilon is None:
             counts = self._cases.counts
             if self._ledger is not None and self._dataset is not None:
-                allow = partial(self._policy.check_life, self._dataset, counts.size, self._cases.scores.size)
-                self._ledger.record_exact(self._dataset, numbers=counts.size, allow=allow, **self._question)
+                numbers = counts.size if self._others is None else 1  # of a sum none can be read individually
+                allow = partial(self._policy.check_life, self._dataset, numbers, self._cases.scores.size)
+                self._ledger.record_exact(self._dataset, numbers=numbers, allow=allow, **self._question)
         else:
             counts = self._draw_counts()
         blank = self._blank
@@ -297,6 +359,70 @@ class PreparedAnswer:
 def _fill_missing(scores: ArrayLike) -> Floats:
     """Return scores without NaN and -inf for a private answer: an error would reveal some of the data."""
     return np.nan_to_num(private_numbers(scores).astype(np.float64), nan=np.inf, posinf=np.inf)
+
+
+def check_keys(calibration: Answerable) -> tuple[SiteKey, ...]:
+    """Return the sites whose counts of new cases can be added up, or refuse a calibration that has no sum."""
+    if isinstance(calibration, CheckQuestion):
+        keys, promise = calibration.keys or (), calibration.promise
+    else:
+        refuse_groups(calibration)
+        keys = sum_keys(calibration.whole.plan, calibration.group)
+        promise = calibration.selected_designs[0].promise
+    if PROMISES[promise].bears_differing_sites:
+        raise ValueError(
+            f"masked counts are of all sites together, and promise {promise!r} is not about these"
+        )
+    if len(keys) < 2:
+        raise ValueError("masked needs a plan that lists the keys of the sites")
+    return keys
+
+
+def add_up_checks(calibration: Checked, checks: Sequence[Check]) -> list[Check]:
+    """Return one check of all sites together for each period of masked checks; others as they are."""
+    by_period: dict[str | None, list[Check]] = {}
+    for check in checks:
+        if check.masked is not None:
+            by_period.setdefault(check.period, []).append(check)
+    if not by_period:
+        return list(checks)
+    if sum(map(len, by_period.values())) < len(checks):
+        raise ValueError("masked and other checks cannot be assessed together: give one kind")
+    keys = {key.site: key.public_key for key in check_keys(calibration)}
+    return [_add_up(calibration, keys, own) for own in by_period.values()]
+
+
+def _add_up(calibration: Checked, keys: Mapping[str, str], checks: Sequence[Check]) -> Check:
+    """Return the sum of the masked checks of one period, which all sites must have sent once."""
+    times, length = Counter(check.site for check in checks), 1 + len(calibration.whole.plan.confidence_levels)
+    missing = [site for site in keys if site not in times]
+    reasons = [f"{quoted(missing)} did not answer"] if missing else []
+    reasons += [f"{site}: answered {number} times" for site, number in times.items() if number > 1]
+    payloads = [MaskedPayload(values=check.masked) for check in checks if check.masked is not None]
+    for check, payload in zip(checks, payloads, strict=True):
+        if (check.calibration, check.group) != (calibration.whole.digest, calibration.group):
+            reasons.append(f"{check.site}: checks another calibration or group")
+        elif check.site not in keys or not is_signed_by(check, keys[check.site]):
+            reasons.append(f"{check.site}: is not signed with the key that the plan lists")
+        elif payload.n_numbers != length:
+            reasons.append(f"{check.site}: has {payload.n_numbers} masked numbers instead of {length}")
+    if reasons:
+        raise ValueError(f"masked checks are added up over all sites of the plan: {'; '.join(reasons)}")
+    n, *covered = add_up(payloads)
+    try:
+        total = Check(
+            calibration=calibration.whole.digest,
+            group=calibration.group,
+            site=TOGETHER,
+            period=checks[0].period,
+            n=n,
+            epsilon=None,
+            covered=tuple(covered),
+        )
+        total.check()
+    except ValueError:
+        raise ValueError("the masked checks do not add up to counts of cases: one of them is wrong") from None
+    return total
 
 
 def epsilon_per_count(calibration: Answerable, answer: Check) -> Fraction:

@@ -15,7 +15,7 @@ from fedconformal._text import ceiling_percent, count, floor_percent, nearest_pe
 from fedconformal._util import flat_scores, fraction
 from fedconformal.documents import Check, group_name
 from fedconformal.messages import law
-from fedconformal.monitoring._answer import epsilon_per_count
+from fedconformal.monitoring._answer import add_up_checks, epsilon_per_count
 from fedconformal.monitoring._coverage import (
     Checked,
     CoverageCheck,
@@ -353,9 +353,12 @@ class Assessment:
         """
         error = f"family-wise error {percent(self.rows[0].alarm)}"
         if not self.short:
+            where, others = f"at any {'site or group' if self.by_group else 'site'}", ""
+            if any(answer.masked is not None for answer in self.answers):
+                where, others = "of all sites together", " A single site can fall short."
             return plain_spaces(
-                f"No significant shortfall at any {'site or group' if self.by_group else 'site'} ({error}). "
-                "Wide intervals mean that a shortfall cannot be ruled out."
+                f"No significant shortfall {where} ({error}). "
+                f"Wide intervals mean that a shortfall cannot be ruled out.{others}"
             )
         names = "; ".join(f"{row.name} (level {percent(row.check.confidence_level)})" for row in self.short)
         return plain_spaces(f"Coverage falls short at: {names} ({error}).")
@@ -370,14 +373,15 @@ def assess(
     coverage with probability at least ``confidence``: of many some miss. With groups, all intervals hold at
     once with that probability (Bonferroni). Both take the noise of private answers into account exactly. They
     rely on the counts that the sites report, and are worthless if an answer was forged. There is no row for
-    all cases of a site with one group, or whose answer is private and has groups.
+    all cases of a site with one group, or whose answer is private and has groups. Masked checks are added up.
     """
+    given, answers = tuple(answers), add_up_checks(calibration, answers)
     times = Counter(answer.site for answer in answers)
     repeated = [f"{site}: answered {number} times" for site, number in times.items() if number > 1]
     refuse_misfits(calibration, answers, repeated)
     counts = [row for answer in answers for row in find_counts(calibration, answer)]
     assessment = _assess_counts(calibration, counts, confidence, calibration.selected_levels)
-    return replace(assessment, answers=tuple(answers))
+    return replace(assessment, answers=given)
 
 
 @dataclass(frozen=True)
@@ -408,7 +412,7 @@ def find_counts(calibration: Checked, answer: Check) -> list[_Count]:
         for group in answer.groups or ()
     ]
     if answer.groups is None or (noise is None and len(answer.groups) > 1):
-        counts.insert(0, _Count(answer.site, epsilon, None, answer.n, answer.covered, noise))
+        counts.insert(0, _Count(answer.site, epsilon, None, *answer.counts, noise))
     return counts
 
 
@@ -457,13 +461,13 @@ def _find_misfit(calibration: Checked, answer: Check) -> str | None:
             "a whole calibration" if label is None else f"group {label!r}" for label in (answer.group, group)
         )
         return f"checks {checked}, and this is {wanted}"
-    if len(answer.covered) != len(thresholds):
-        return f"has {len(answer.covered)} counts for {len(thresholds)} levels"
+    n, counts = answer.counts
+    if len(counts) != len(thresholds):
+        return f"has {len(counts)} counts for {len(thresholds)} levels"
     if group is None and grouping.by_site and answer.site not in grouping.sites.values():
         return "has no thresholds of its own"
     if any(
-        threshold == math.inf and covered != answer.n
-        for covered, threshold in zip(answer.covered, thresholds, strict=True)
+        threshold == math.inf and covered != n for covered, threshold in zip(counts, thresholds, strict=True)
     ):
         return "reports that an infinite threshold does not cover all cases"
     return None

@@ -18,6 +18,7 @@ from fedconformal._util import Floats, Ints, fraction, integer
 from fedconformal.documents import Check, Plan, period_text, read_period
 from fedconformal.messages import law
 from fedconformal.monitoring import _evidence
+from fedconformal.monitoring._answer import TOGETHER, add_up_checks
 from fedconformal.monitoring._check import find_counts, refuse_misfits
 from fedconformal.monitoring._coverage import Checked, common_thresholds, interval
 from fedconformal.monitoring._evidence import Counts
@@ -121,7 +122,7 @@ class WatchRow:
     @property
     def name(self) -> str:
         """Name of the site, and of the group where it is not all cases."""
-        site = "all sites together" if self.site is None else self.site
+        site = TOGETHER if self.site is None else self.site
         return site if self.group is None else f"{site}, {self.group}"
 
     @property
@@ -178,9 +179,12 @@ class Watch:
     def n(self) -> int:
         """Number of new cases of all sites."""
         first = self.rows[0].confidence_level
-        sites = [row for row in self.rows if row.site is not None and row.confidence_level == first]
-        whole = {row.site for row in sites if row.group is None}
-        return sum(row.n for row in sites if row.group is None or row.site not in whole)
+        rows = [row for row in self.rows if row.confidence_level == first]
+        rows = [
+            row for row in rows if row.site is not None
+        ] or rows  # of masked checks there is the sum alone
+        whole = {row.site for row in rows if row.group is None}
+        return sum(row.n for row in rows if row.group is None or row.site not in whole)
 
     @cached_property
     def sentences(self) -> tuple[str, ...]:
@@ -208,7 +212,7 @@ class Watch:
             )
         if len(alarms) > _MOST_LINES:
             yield f"And at {count(len(alarms) - _MOST_LINES, 'more site')}."
-        if not alarms:
+        if sites and not alarms:
             few = sum(row.verdict.startswith("too few") for row in sites)
             some = f"; {few:,} of {len(sites):,} have too few cases to tell" if few else ""
             yield f"No single site has evidence so far that it is below {percent(level)}{some}."
@@ -280,6 +284,7 @@ def watch(calibration: Checked, checks: Iterable[Check], *, false_alarm: float =
     error, checks = float(fraction("false_alarm", false_alarm)), list(checks)
     if wrong := [check for check in checks if not isinstance(check, Check)]:
         raise TypeError(f"checks must be checks of this calibration, got {type(wrong[0]).__name__}")
+    is_sum, checks = any(check.masked for check in checks), add_up_checks(calibration, checks)
     refuse_misfits(calibration, checks, find_overlaps(checks))
     periods = sorted({read_period(check.period or "") for check in checks}, key=lambda days: days[::-1])
     rows = [
@@ -288,6 +293,8 @@ def watch(calibration: Checked, checks: Iterable[Check], *, false_alarm: float =
         for i in calibration.selected_levels
         for row in _watch_level(calibration, i, group, table, error)
     ]
+    if is_sum:
+        rows = [replace(row, site=None) for row in rows if row.site is not None]
     levels = [row.confidence_level for row in rows]
     rows = [
         row

@@ -159,6 +159,7 @@ def check(
     sites: Collection[str] | None = None,
     period: str | None = None,
     key: SigningKey | None = None,
+    masked: bool = False,
 ) -> Assessment:
     """Ask every site of the job for the number of its new cases that a calibration covers.
 
@@ -179,6 +180,9 @@ def check(
     key : SigningKey, optional
         The coordinator's, for sites whose policy wants its signature. Without it a signed calibration is sent
         as a whole, and sites verify it too.
+    masked : bool
+        Ask for masked counts, of which nothing but the sum over all sites can be read; it needs every site,
+        and a plan with their keys.
 
     Returns
     -------
@@ -204,7 +208,7 @@ def check(
     """
     rounds.check_options(timeout)
     chosen = _select_sites(fl_ctx, sites)
-    collection = rounds.CheckCollection(calibration, chosen, key=key, period=period, **_FLARE)
+    collection = rounds.CheckCollection(calibration, chosen, key=key, period=period, masked=masked, **_FLARE)
     _ask(controller, collection, model, fl_ctx, timeout, abort_signal)
     return collection.assess(timeout=timeout)
 

@@ -20,6 +20,7 @@ from fedconformal.documents import (
     Refusal,
     Report,
 )
+from fedconformal.monitoring._answer import add_up_checks
 from fedconformal.monitoring._check import refuse_misfits
 from fedconformal.monitoring._watch import find_overlaps
 from fedconformal.pages._certificate import CertificateView, certificate, promise_sentences
@@ -131,11 +132,24 @@ class Desk:
                 refused.append(Refusal(source=path.name[:200], reason=str(error)))
             else:
                 checks.append(check)
+        for period in {check.period for check in checks if check.masked is not None}:
+            own = [check for check in checks if check.period == period]
+            try:
+                add_up_checks(self._published, own)
+            except ValueError as error:  # until all sites have sent theirs
+                refused.append(Refusal(source=f"masked checks {period or ''}".rstrip(), reason=str(error)))
+                checks = [check for check in checks if check.period != period]
         return checks, refused
+
+    @property
+    def _published(self) -> Calibration:
+        assert self.calibration is not None
+        return self.calibration
 
     def refuse_conflict(self, check: Check, others: list[Check]) -> None:
         """Refuse a check that cannot be assessed together with others."""
-        assert self.calibration is not None
+        if others and (check.masked is None) != (others[0].masked is None):
+            raise ValueError(f"{check.site}: masked and other checks cannot be assessed together")
         if others and (check.period is None) != (others[0].period is None):
             has = "no" if check.period is None else "a"
             raise ValueError(f"{check.site}: has {has} period, unlike the checks before it")
@@ -145,8 +159,12 @@ class Desk:
                 f"{check.site}: another check is in {self.folder / _CHECKS}; move it away to take this"
             )
         overlaps = find_overlaps([*own, check]) if own else []
+        if check.masked is not None:  # which is read with those of all sites
+            if overlaps:
+                raise ValueError(overlaps[0])
+            return
         try:
-            refuse_misfits(self.calibration, [check], overlaps)
+            refuse_misfits(self._published, [check], overlaps)
         except ValueError as error:
             raise ValueError(f"{check.site}: {str(error).rpartition(f'{check.site}: ')[2]}") from None
 
@@ -164,9 +182,8 @@ class Desk:
     @cached_property
     def view(self) -> CertificateView:
         """Values of the calibration, verified with the reports where it is of these."""
-        assert self.calibration is not None
-        findings = verify(self.calibration, self.intake.reports if self.is_current else None)
-        return CertificateView(self.calibration, findings, Facts(), self.checks[0])
+        findings = verify(self._published, self.intake.reports if self.is_current else None)
+        return CertificateView(self._published, findings, Facts(), self.checks[0])
 
     def certify(self, calibration: Calibration, checks: list[Check]) -> str:
         """Return the certificate, with today's date unless the plan has one."""

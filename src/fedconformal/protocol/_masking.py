@@ -13,12 +13,13 @@ import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from fedconformal._extras import need
-from fedconformal.documents import MaskedPayload, Plan, Report, SigningKey
+from fedconformal.documents import MaskedPayload, Plan, SigningKey, SiteKey
+from fedconformal.documents._signing import SignedDocument
 from fedconformal.protocol._policy import PolicyError
 
 if TYPE_CHECKING:
@@ -30,17 +31,30 @@ _SCHEMA = (
     "(key TEXT, plan TEXT, site TEXT, exact INTEGER, sites TEXT, report TEXT, PRIMARY KEY (key, plan)) STRICT"
 )
 
+Answer = TypeVar("Answer", bound=SignedDocument)
 
-def participants(plan: Plan, group: str | None, *, but: SigningKey) -> tuple[str, ...]:
-    """Return the public keys of the other sites whose numbers are added up, in order."""
-    names, own = set(plan.by_group[group].asked_names or ()), but.public_key
-    return tuple(
-        sorted(key.public_key for key in plan.keys or () if key.site in names and key.public_key != own)
-    )
+
+def sum_keys(plan: Plan, group: str | None) -> tuple[SiteKey, ...]:
+    """Return the sites whose numbers are added up for one group of cases, with their public keys."""
+    names = set(plan.by_group[group].asked_names or ())
+    return tuple(key for key in plan.keys or () if key.site in names)
+
+
+def check_own_key(keys: Iterable[SiteKey], site: str, key: SigningKey | None) -> SigningKey:
+    """Return the key of a site in a sum, or refuse another one: its masks would not cancel."""
+    public = {each.site: each.public_key for each in keys}
+    if key is None or public.get(site) != key.public_key:
+        raise ValueError("key must be the private key of the site's public key in the plan: masks need it")
+    return key
+
+
+def other_keys(keys: Iterable[SiteKey], own: SigningKey) -> tuple[str, ...]:
+    """Return the public keys of the other sites of a sum, in order."""
+    return tuple(sorted(key.public_key for key in keys if key.public_key != own.public_key))
 
 
 def mask(plan: Plan, group: str | None, vector: Sequence[int], key: SigningKey) -> MaskedPayload:
-    """Hide the numbers of a site behind one mask for each other site.
+    """Hide the numbers of a site behind one mask for each other site that a plan asks.
 
     Parameters
     ----------
@@ -57,10 +71,17 @@ def mask(plan: Plan, group: str | None, vector: Sequence[int], key: SigningKey) 
     -------
     MaskedPayload
     """
-    total = np.array([number % 2**64 for number in vector], dtype=np.uint64)
     place = list(plan.by_group).index(group)
-    for other in participants(plan, group, but=key):
-        stream = _keystream(key, other, plan.digest, place, len(vector))
+    return mask_numbers(vector, key, other_keys(sum_keys(plan, group), key), plan.digest, place)
+
+
+def mask_numbers(
+    vector: Sequence[int], key: SigningKey, others: Iterable[str], digest: str, place: int = 0
+) -> MaskedPayload:
+    """Hide numbers under a digest that no other sum has, and the place of the vector among several."""
+    total = np.array([number % 2**64 for number in vector], dtype=np.uint64)
+    for other in others:
+        stream = _keystream(key, other, digest, place, len(vector))
         total = total + stream if key.public_key < other else total - stream
     return MaskedPayload(values=base64.b64encode(total.astype("<u8").tobytes()).decode())
 
@@ -97,10 +118,10 @@ def add_up(payloads: Iterable[MaskedPayload]) -> tuple[int, ...]:
 
 
 class SumRecord:
-    """Durable record of masked answers: one for each plan, whatever the data.
+    """Durable record of masked answers: one for each digest, whatever the data.
 
-    Two different answers under one plan would reveal their difference, as their masks are the same. Two exact
-    sums over different sites would reveal the sum over the sites in which they differ.
+    Two different answers under one digest would reveal their difference, as their masks are the same. Two
+    exact sums over different sites would reveal the sum over the sites in which they differ.
 
     Parameters
     ----------
@@ -114,32 +135,35 @@ class SumRecord:
 
     def answer(
         self,
-        plan: Plan,
+        digest: str,
         site: str,
         key: SigningKey,
         groups: Mapping[str | None, Sequence[str]],
-        make: Callable[[], Report],
+        kind: type[Answer],
+        make: Callable[[], Answer],
         *,
         is_exact: bool,
-    ) -> Report:
+    ) -> Answer:
         """Return the recorded answer, or make and record one before it leaves.
 
         Parameters
         ----------
-        plan : Plan
-            The masked plan.
+        digest : str
+            Digest of the plan, or of what else the masks were made for.
         site, key : str and SigningKey
             The site's name and key.
         groups : mapping
             For each group that is answered for, the public keys of the other sites in the sum.
+        kind : type
+            Kind of the answer.
         make : callable
-            Makes the report.
+            Makes the answer.
         is_exact : bool
             True if there is no noise in the sum.
 
         Returns
         -------
-        Report
+        Report or Check
 
         Raises
         ------
@@ -151,7 +175,7 @@ class SumRecord:
         sites = json.dumps(
             sorted([group, *groups[group or None]] for group in named) or [*next(iter(groups.values()))]
         )
-        own, digest = key.public_key, plan.digest
+        own = key.public_key
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -161,7 +185,7 @@ class SumRecord:
                 file.execute(_SCHEMA)
                 query = "SELECT report FROM answers WHERE key = ? AND plan = ?"
                 if known := file.execute(query, (own, digest)).fetchone():
-                    return Report.from_json(known[0])
+                    return kind.from_json(known[0])
                 query = "SELECT plan FROM answers WHERE (site = ? OR key = ?) AND exact AND sites != ?"
                 if is_exact and (earlier := file.execute(query, (site, own, sites)).fetchone()):
                     raise PolicyError(
@@ -169,10 +193,10 @@ class SumRecord:
                         "together would reveal the sites in which they differ: ask for a private plan, or "
                         f"for the same sites; for new cases alone, another sum_record than {self.path}"
                     )
-                report = make()
-                row = own, digest, site, is_exact, sites, report.to_json(indent=None)
+                answer = make()
+                row = own, digest, site, is_exact, sites, answer.to_json(indent=None)
                 file.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?)", row)
                 file.execute("COMMIT")
-                return report
+                return answer
         except (sqlite3.Error, OSError) as error:
             raise ValueError(f"{self.path}: the record of masked answers cannot be used: {error}") from None

@@ -2,7 +2,7 @@
 
 import dataclasses
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from pathlib import Path
@@ -12,7 +12,7 @@ from fedconformal import _util
 from fedconformal._files import warn_if_shared
 from fedconformal._text import count, one_line, quoted
 from fedconformal._util import read_regular
-from fedconformal.documents import CheckQuestion, Plan, check_public_key, is_signed_by
+from fedconformal.documents import CheckQuestion, Plan, SiteKey, check_public_key, is_signed_by
 from fedconformal.messages import of
 from fedconformal.privacy import exact_text
 
@@ -294,21 +294,30 @@ class SitePolicy:
                 'only: curves = "plain" would allow it'
             )
 
-    def check_sum(self, plan: Plan, own: str) -> None:
-        """Refuse a masked sum with unknown sites, or with too few others than the owner of a public key."""
-        others = [key for key in plan.keys or () if key.public_key != own]
+    def check_sum(self, keys: Sequence[SiteKey], own: str, n_others: int) -> None:
+        """Refuse a masked sum with unknown sites, or with too few others than the owner of a public key.
+
+        Parameters
+        ----------
+        keys : sequence of SiteKey
+            The sites of the sum, or of all sums.
+        own : str
+            The public key of this site.
+        n_others : int
+            Number of other sites in the sum, or in the smallest of several.
+        """
+        others = [key for key in keys if key.public_key != own]
         if unknown := [key for key in others if key.public_key not in self.sum_with]:
             first = f"{unknown[0].site!r} with the key {unknown[0].public_key}"
             more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
             raise PolicyError(
-                f"this plan adds up your counts with {first}{more}, and the site's policy does not name such "
+                f"your counts would be added up with {first}{more}, and the site's policy does not name such "
                 "keys: sum_with must list those of all other sites, checked with these sites"
             )
-        fewest = min(len(design.asked_names or ()) for design in plan.designs) - 1
-        if fewest < self.min_sum_with:
+        if n_others < self.min_sum_with:
             raise PolicyError(
-                f"this plan adds up your counts with {count(fewest, 'other site')}, and the site's policy "
-                f"wants {self.min_sum_with}: min_sum_with = {fewest} would allow it"
+                f"your counts would be added up with {count(n_others, 'other site')}, and the site's policy "
+                f"wants {self.min_sum_with}: min_sum_with = {n_others} would allow it"
             )
 
     def check_document(

@@ -31,7 +31,7 @@ from fedconformal.documents import (
 )
 from fedconformal.messages import Answer, check_plan, of
 from fedconformal.privacy import Ledger, exact_text, fingerprint, keyed_generator
-from fedconformal.protocol._masking import SumRecord, mask, participants
+from fedconformal.protocol._masking import SumRecord, check_own_key, mask, other_keys, sum_keys
 from fedconformal.protocol._plan import Model, model_digest
 from fedconformal.protocol._policy import PolicyError, SitePolicy
 from fedconformal.scores import LossScore, Score, from_name, list_scores
@@ -244,8 +244,10 @@ def prepare(
             f"min_group = {max((own.size for own in parts.values()), default=1)} would allow it"
         )
     if plan.is_masked:
-        _check_masked(plan, enough, site, key)
-        policy.check_sum(plan, key.public_key if key is not None else "")
+        own = check_own_key(plan.keys or (), site, key)
+        _refuse_few(plan, enough, site)
+        fewest = min(len(design.asked_names or ()) for design in plan.designs)
+        policy.check_sum(plan.keys or (), own.public_key, fewest - 1)
     numbers, unreached = _count_numbers(plan, enough, site)
     held_back = tuple(group for group in parts if group is not None and group not in enough)
     round_down_to = 0 if plan.is_masked else policy.round_down_to  # no count can be read individually
@@ -278,11 +280,8 @@ def prepare(
     return prepared
 
 
-def _check_masked(plan: Plan, enough: Collection[str | None], site: str, key: SigningKey | None) -> None:
-    """Refuse an answer whose masks would not cancel."""
-    keys = {each.site: each.public_key for each in plan.keys or ()}
-    if key is None or keys.get(site) != key.public_key:
-        raise ValueError("key must be the private key of the site's public key in the plan: masks need it")
+def _refuse_few(plan: Plan, enough: Collection[str | None], site: str) -> None:
+    """Refuse a masked answer without a group that the plan asks for: masks would not cancel."""
     asked = {group for group, design in plan.by_group.items() if site in (design.asked_names or ())}
     if missing := sorted(group or "" for group in asked - set(enough)):
         raise PolicyError(
@@ -537,10 +536,11 @@ class Prepared:
         if not self.plan.is_masked or self._key is None:
             return self._make(has_ledger=has_ledger)
         return SumRecord(self.policy.sum_record).answer(
-            self.plan,
+            self.plan.digest,
             self.site,
             self._key,
-            {group: participants(self.plan, group, but=self._key) for group in self.numbers},
+            {group: other_keys(sum_keys(self.plan, group), self._key) for group in self.numbers},
+            Report,
             partial(self._make, has_ledger=has_ledger),
             is_exact=self.epsilon is None,
         )

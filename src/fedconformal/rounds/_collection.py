@@ -381,6 +381,8 @@ class CheckCollection(Answers[Node, Check]):
         as a whole, and of others the thresholds.
     period : str, optional
         When the cases arose that sites check, for `watch`.
+    masked : bool
+        Ask for masked counts, of which nothing but the sum over all sites can be read.
     **options : engine, log, codes
         As for `ReportCollection`.
 
@@ -404,13 +406,15 @@ class CheckCollection(Answers[Node, Check]):
         *,
         key: SigningKey | None = None,
         period: str | None = None,
+        masked: bool = False,
         **options: Any,
     ) -> None:
         from fedconformal import monitoring
 
         super().__init__(nodes, **options)
         self.calibration, self.period = calibration, period and period_text(*read_period(period))
-        self.packed = _site.pack_calibration(calibration, key=key, period=self.period)
+        self.masked, keys = masked, monitoring.check_keys(calibration) if masked else None
+        self.packed = _site.pack_calibration(calibration, key=key, period=self.period, keys=keys)
         monitoring.refuse_unverified(calibration.whole)  # as sites cannot: they get the thresholds alone
         self._log_asked()
 
@@ -457,5 +461,8 @@ class CheckCollection(Answers[Node, Check]):
         check = _site.unpack_check(packed)
         if check.period != self.period:
             raise ValueError(f"checks the period {check.period}, and was asked for {self.period}")
-        monitoring.assess(self.calibration, [check])  # refuses what does not fit
+        if (check.masked is not None) != self.masked:
+            raise ValueError(f"counts that are {'not ' if self.masked else ''}masked")
+        if not self.masked:
+            monitoring.assess(self.calibration, [check])  # refuses what does not fit
         return check

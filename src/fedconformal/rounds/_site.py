@@ -28,6 +28,7 @@ from fedconformal.documents import (
     Report,
     ScoreRule,
     SigningKey,
+    SiteKey,
     unique_labels,
 )
 from fedconformal.privacy import Ledger, LedgerError
@@ -122,12 +123,17 @@ def _decompress(packed: bytes, kind: str, largest: int) -> bytes:
 
 
 def pack_calibration(
-    calibration: Calibration | CalibrationView, *, key: SigningKey | None = None, period: str | None = None
+    calibration: Calibration | CalibrationView,
+    *,
+    key: SigningKey | None = None,
+    period: str | None = None,
+    keys: tuple[SiteKey, ...] | None = None,
 ) -> bytes:
     """Turn a calibration, or one group of it with all levels, into bytes for the wire, for sites to check.
 
     The thresholds travel, signed with ``key`` if it is given. Without it a signed calibration travels as a
-    whole, as sites may want to see its signature; with the period of the cases it cannot.
+    whole, as sites may want to see its signature; with the period of the cases, or for masked counts, it
+    cannot.
     """
     whole, group = calibration.whole, calibration.group
     protocol.refuse_answers(whole.plan)
@@ -137,11 +143,12 @@ def pack_calibration(
             f"calibration must be one without groups, or one group of it{example}, with all its levels"
         )
     if key is None and whole.signature is not None:
-        if period is not None:
-            raise ValueError("period needs the coordinator's key, as the calibration is signed")
+        if period is not None or keys is not None:
+            name = "period" if keys is None else "masked"
+            raise ValueError(f"{name} needs the coordinator's key, as the calibration is signed")
         text = f"{json.dumps(group)}\n{whole.to_json(indent=None)}"
     else:
-        question = CheckQuestion.of(calibration, period)
+        question = CheckQuestion.of(calibration, period, keys)
         text = (question if key is None else key.sign(question)).to_json(indent=None)
     return zlib.compress(text.encode(), 9)
 
@@ -581,7 +588,8 @@ class CheckRequest:
         """Prepare the answer: nothing is drawn, charged or written yet."""
         from fedconformal import monitoring  # most messages ask for no check: each may be a new process
 
-        model = model or self.plan.terms.model
+        model, question = model or self.plan.terms.model, self.calibration
+        asked = question if isinstance(question, CheckQuestion) else None
         prepared = monitoring.prepare_answer(
             self.calibration,
             self._select_cases(cases.scores, cases.labels, who.name),
@@ -590,7 +598,9 @@ class CheckRequest:
             policy=who.policy,
             ledger=who.ledger,
             dataset=who.dataset,
-            period=self.calibration.period if isinstance(self.calibration, CheckQuestion) else None,
+            period=None if asked is None else asked.period,
+            masked=asked is not None and asked.keys is not None,
+            key=who.key,
             among=None if self.calibration.group is None else cases.scores,
             accept=None if model is None else f"scores under the model {model}",
         )
