@@ -413,6 +413,10 @@ def test_ledgers_and_reports_where_flare_deletes_them_are_refused(mode, tmp_path
     assert f"ledger must be outside of {home}, which" in (home / "A" / "fedconformal-log").read_text()
     assert words in (home / "A" / "fedconformal-log").read_text()
     assert fc.Ledger(tmp_path / "A").spent("mine") == 8
+    (local / "policy.toml").write_text('sum_record = "sums"\n')
+    (local / "fedconformal.toml").write_text('policy = "policy.toml"\n')
+    federation.run(ConformalController(fc.plan(n_points={"A": 50}, confidence_level=0.8)))
+    assert f"sum_record must be outside of {home}" in (home / "A" / "fedconformal-log").read_text()
     (panic,) = federation.run(ConformalController(plan, reports=str(home / "kept")))
     assert f"reports must be outside of {home}" in panic
     assert words in panic

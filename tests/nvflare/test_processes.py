@@ -199,6 +199,46 @@ def test_private_rounds_in_the_simulator_are_charged_to_ledgers_that_outlive_it(
     assert [book.spent("mine") for book in books.values()] == [8, 8]
 
 
+MASKED = """
+import sys
+import fedconformal as fc
+from nvflare.recipe import SimEnv
+from site_functions import Simulated
+
+home = sys.argv[1]
+recipe = fc.nvflare.ConformalRecipe(fc.Plan.read(f"{home}/plan.json"), Simulated(), name="masked", timeout=60)
+run = recipe.execute(SimEnv(num_clients=3, workspace_root=f"{home}/simulation", log_config="concise"))
+open(f"{home}/calibration.json", "w").write(fc.nvflare.read_calibration(run).to_json())
+"""
+
+
+@pytest.mark.nightly
+@simulated
+def test_a_masked_round_in_the_simulator_is_the_same_as_through_files(home):
+    """Masks follow from keys and plan, so that the reports are the same too."""
+    sites = ("site-1", "site-2", "site-3")
+    keys = {site: fc.SigningKey.new() for site in sites}
+    public = {site: key.public_key for site, key in keys.items()}
+    bins = fc.Bins.uniform(0, 1, 50)
+    plan = fc.plan(n_points=dict.fromkeys(sites, 200), keys=public, curve=bins, masked=True)
+    (home / "plan.json").write_text(plan.to_json())
+    for site, key in keys.items():
+        (home / f"{site}.pem").touch(mode=0o600)
+        (home / f"{site}.pem").write_bytes(key.to_pem())
+        (home / f"{site}.toml").write_text(
+            f'sum_with = {[*public.values()]}\nmin_sum_with = 2\nsum_record = "{site}.sums"\n'
+        )
+    local = home / "simulation" / "masked" / "local"
+    local.mkdir(parents=True)
+    (local / "fedconformal.toml").write_text(
+        f'signing_key = "{home}/{{site}}.pem"\npolicy = "{home}/{{site}}.toml"\n'
+    )
+    wait_for(run_python(home, "-c", MASKED, home), home)
+    policy = fc.SitePolicy(sum_with=public.values(), min_sum_with=2, sum_record=home / "files.sums")
+    reports = [fc.report(plan, scores_of(s), site=s, key=keys[s], policy=policy) for s in sites]
+    assert fc.Calibration.read(home / "calibration.json") == fc.calibrate(plan, reports)
+
+
 def wait_until(condition, home, seconds=600):
     end = time.monotonic() + seconds
     while not condition():

@@ -350,6 +350,18 @@ class TestGuard:
             with pytest.raises(ValueError, match="record of masked answers cannot be used"):
                 answer(plan, "north", policy=policy_of("north", sum_record=path))
 
+    def test_a_record_is_where_the_policy_is_wherever_a_command_starts(self, plan, tmp_path, monkeypatch):
+        (tmp_path / "site").mkdir()
+        keys = [key for name, key in PUBLIC.items() if name != "north"]
+        (tmp_path / "site" / "policy.toml").write_text(f'sum_with = {keys}\nsum_record = "sums"\n')
+        answers = set()
+        for folder in (tmp_path, tmp_path / "site"):
+            monkeypatch.chdir(folder)
+            policy = fc.SitePolicy.read(Path("site/policy.toml" if folder == tmp_path else "policy.toml"))
+            answers.add(answer(plan, "north", policy=policy, scores=RNG.random(60)).to_json())
+        assert len(answers) == 1
+        assert [path.name for path in tmp_path.rglob("sums")] == ["sums"]
+
     def test_a_recorded_exact_sum_counts_as_one_number(self, plan, tmp_path):
         ledger = make_ledger(tmp_path / "ledger")
         options = {"ledger": ledger, "dataset": "cases", "policy": policy_of("north", private_only=False)}

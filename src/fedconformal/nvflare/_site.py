@@ -69,11 +69,14 @@ class Home:
             return FlareSettings(**content)
 
     def make_site(self, *, of_checks: bool) -> rounds.Site:
-        """Return the site that answers, unless its ledger would be lost with the job."""
+        """Return the site that answers, unless its ledger or record would be lost with the job."""
         settings = self.read_settings()
         if settings.ledger is not None:
             refuse_wiped("ledger", self.file.parent / settings.ledger, self.root, self.job)
-        return settings.make_site(self.name, self.file.parent, of_checks=of_checks)
+        site = settings.make_site(self.name, self.file.parent, of_checks=of_checks)
+        if site.policy.sum_record is not None:
+            refuse_wiped("sum_record", site.policy.sum_record, self.root, self.job)
+        return site
 
     def open_log(self) -> logging.Logger:
         """Return a log in a file of the site's workspace that FLARE does not stream to the server.

@@ -61,8 +61,8 @@ class SitePolicy:
     min_sum_with : int
         Smallest number of other sites in a masked sum.
     sum_record : str, optional
-        File that records masked answers, so that there is one for each plan. Left out: a file in the user's
-        state directory. It must last as long as the key does.
+        File that records masked answers, so that there is one for each plan; in a policy's file relative to
+        its folder. Left out: a file in the user's state directory. It must last as long as the key does.
     round_down_to : int
         Exact counts below this are sent as 0, which can only raise the threshold.
     min_group : int
@@ -201,6 +201,9 @@ class SitePolicy:
         policy = cls.from_toml(read_regular(path, cls.LONGEST + 1), name=str(path))
         if policy.secret is not None:
             warn_if_shared(Path(path), "policy's secret")
+        if policy.sum_record is not None:  # the same file, wherever a command is started
+            record = Path(path).absolute().parent / policy.sum_record
+            policy = dataclasses.replace(policy, sum_record=record)
         return policy
 
     @classmethod
