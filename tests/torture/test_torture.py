@@ -16,6 +16,7 @@ from fedconformal.cli import main
 from fedconformal.pages import _worker
 from fedconformal.privacy import _ledger_file, _mechanisms
 from fedconformal.privacy._ledger_file import LedgerFile
+from fedconformal.protocol import _masking
 from torture import __main__ as command
 from torture import byzantine, federations, ledgers, records
 from torture._run import Section, run_section
@@ -101,6 +102,17 @@ def test_a_site_without_limits_is_found(monkeypatch):
 def test_a_calibration_from_other_votes_is_found(monkeypatch):
     monkeypatch.setattr(byzantine, "count_threshold", lambda votes, needed: max(votes)[0])
     assert finds("byzantine", 20)
+
+
+def test_a_record_that_forgets_masked_answers_is_found(monkeypatch):
+    monkeypatch.setattr(_masking.SumRecord, "answer", lambda record, *given, **_: given[-1]())
+    assert finds("masks", 3)
+
+
+@pytest.mark.nightly
+def test_a_policy_that_sums_with_anybody_is_found(monkeypatch):
+    monkeypatch.setattr(fc.SitePolicy, "check_sum", lambda *_: None)
+    assert finds("masks", 100)
 
 
 def test_a_planner_that_answers_in_the_process_of_the_server_is_found(monkeypatch):
