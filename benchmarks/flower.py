@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks._engines import GOAL_BYTES, Rounds, engine_rows, measured
+from benchmarks._engines import GOAL_BYTES, Rounds, engine_rows, measured, write_masked
 from benchmarks._flower_processes import end_processes, load_deploy, simulate
 from benchmarks._rows import Row
 
@@ -72,15 +72,22 @@ def _deploy(federation: Any, app: Path, config: Mapping[str, Any]) -> str:
 
 
 def _take_turns(home: Path, start: Start, turns: int, settings: Mapping[str, Any]) -> Rounds:
-    """Run both apps by turns; for each kind of round the median seconds of every run."""
+    """Run both apps by turns; for each kind of round the median seconds of every run.
+
+    Masked counts stand beside the same counts without masks, from sites with keys and policies.
+    """
     bare = home / "bare"
     shutil.copytree(APP, bare, ignore=shutil.ignore_patterns("__pycache__"))
     project = (bare / "pyproject.toml").read_text()
     (bare / "pyproject.toml").write_text(project.replace("client_app:app", "bare_app:app"))
     rounds: dict[str, dict[str, Any]] = {}
-    for _ in range(turns):
-        for app, kinds in ((APP, "ours"), (bare, "floor everything")):
+    for turn in range(turns):
+        for app, kinds in ((APP, "ours"), (bare, "floor everything"), (APP, "counts masked")):
             config = {**settings, "kinds": kinds}
+            if kinds == "counts masked":
+                config["masked"] = str(home / f"masked-{turn}")
+                sites = [f"site-{number}" for number in range(settings["sites"])]
+                write_masked(Path(config["masked"]), sites, settings["points"], settings["repetitions"] + 1)
             taken = measured(lambda _, output, a=app, c=config: start(a, {**c, "output": str(output)}))
             for kind, each in taken.items():
                 kept = rounds.setdefault(kind, {"seconds": [], "bytes": each["bytes"]})

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks._engines import engine_rows, measured
+from benchmarks._engines import engine_rows, measured, write_masked
 from benchmarks._rows import Row
 
-SITES, KINDS = (4, 20), ("ours", "floor", "everything")
+SITES, KINDS = (4, 20), ("ours", "floor", "everything", "counts", "masked")
 GOAL_TIME = 1.1
 APP = Path(__file__).parent / "nvflare_app"
 
@@ -52,12 +52,24 @@ def run(
         yield from engine_rows(m, points, rounds, floor="a task for one float", goal=GOAL_TIME)
 
 
+def _prepare(home: Path, kind: str, sites: str, points: str) -> None:
+    """Write the plan of a round of counts, and the keys and policies of its sites."""
+    if kind in ("counts", "masked"):
+        names = [f"site-{number}" for number in range(1, int(sites) + 1)]
+        write_masked(home / "masked", names, int(points), 1)
+        (home / "workspace" / "local").mkdir(parents=True)
+        (home / "workspace" / "local" / "fedconformal.toml").write_text(
+            f'signing_key = "{home}/masked/{{site}}.pem"\npolicy = "{home}/masked/{{site}}.toml"\n'
+        )
+
+
 def _measure(simulate: Callable[..., str], *settings: str) -> Mapping[str, Any]:
     """One round; again if the simulator lost a site, as FLARE chooses ports that others may take first."""
     for attempt in range(3):
         printed = []
 
         def run_once(home: Path, output: Path, printed: list[str] = printed) -> str:
+            _prepare(home, *settings)
             printed.append(simulate(home, *settings, str(output)))
             return printed[0]
 

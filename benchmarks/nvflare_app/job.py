@@ -6,7 +6,7 @@ from nvflare.job_config.api import FedJob
 
 workspace, kind, sites, points, output = sys.argv[1:]
 job = FedJob(kind, min_clients=int(sites))
-if kind == "ours":
+if kind in ("ours", "counts", "masked"):
     from conformal_round import ConformalRound
     from conformal_site import Report
 

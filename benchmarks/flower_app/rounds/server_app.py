@@ -29,6 +29,11 @@ def main(grid: Grid, context: Context) -> None:
         "floor": lambda: query(grid, "floor"),
         "everything": lambda: pooled(query(grid, "everything")),
     }
+    if config["masked"]:
+        plans = {path.stem: fc.Plan.read(path) for path in Path(config["masked"]).glob("*.json")}
+        counts = plans.pop("counts")
+        rounds["counts"] = lambda: calibrate(grid, counts, timeout=TIMEOUT)
+        rounds["masked"] = lambda: calibrate(grid, plans.popitem()[1], timeout=TIMEOUT)
     rounds = {name: rounds[name] for name in config["kinds"].split()}
     for run in rounds.values():  # processes start, modules are imported
         run()
