@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import fedconformal as fc
@@ -54,8 +55,12 @@ def test_sites_that_the_policy_does_not_name(run, federation, tmp_path):
     assert not (tmp_path / "north.json").exists()
 
 
-def check(run, site, *options, code=0):
-    files = ("calibration.json", f"{site}.csv", "--site", site, "--policy", f"{site}.toml", "-y")
+def check(run, site, table, *options, code=0):
+    """Check on cases that are not those of the calibration, nor of another period."""
+    seed = 1000 * SITES.index(site) + sum(map(ord, table))
+    scores = np.random.default_rng(seed).random(90).tolist()
+    Path(table).write_text("score\n" + "\n".join(map(str, scores)))
+    files = ("calibration.json", table, "--site", site, "--policy", f"{site}.toml", "-y")
     keys = ("--masked", "--sign-with", f"{site}.key", "-o", f"later-{site}.json")
     return run("check", *files, *keys, "--force", *options, code=code)
 
@@ -66,7 +71,7 @@ def test_masked_checks(run, federation):
         answer(run, site)
     run("calibrate", "plan.json", *(f"{site}.json" for site in SITES), "-o", "calibration.json")
     for site in SITES:
-        shown = check(run, site, "--period", "2027-03")
+        shown = check(run, site, "march.csv", "--period", "2027-03")
         assert "masked so that only the sum over 4 sites can be read" in shown.err
     later = [f"later-{site}.json" for site in SITES]
     (row,) = json.loads(run("watch", "calibration.json", *later, "--json").out)["rows"]
@@ -76,8 +81,9 @@ def test_masked_checks(run, federation):
         "--masked goes with --sign-with"
         in run("check", "calibration.json", "north.csv", "--site", "north", "--masked", code=2).err
     )
+    assert "nearly the same cases" in check(run, "north", "march.csv", code=2).err
     for site in SITES:
-        check(run, site)
+        check(run, site, "later.csv")
     assert "No significant shortfall of all sites together" in run("compare", "calibration.json", *later).out
     given = [part for file in later for part in ("--check", file)]
     run("certificate", "calibration.json", *given, "-o", "certificate.html")

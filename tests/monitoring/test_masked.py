@@ -8,7 +8,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal import monitoring, rounds
-from fedconformal.documents import Check, CheckQuestion, DocumentError
+from fedconformal.documents import Check, CheckQuestion, DocumentError, SiteKey
 from fedconformal.protocol._masking import mask_numbers
 
 NAMES = ("north", "south", "west", "east")
@@ -59,12 +59,13 @@ class TestSum:
         assert [row.check.covered for row in found.rows] == covered
 
     def test_masks_are_made_under_a_digest_of_the_question(self, calibration):
-        question = f'["check","{calibration.digest}",null,"2027-01"]'
+        public = ",".join(f'"{key}"' for key in sorted(PUBLIC.values()))
+        question = f'["check","{calibration.digest}",null,"2027-01",[{public}]]'
         check = answer(calibration, "north", period="2027-01")
-        assert check.sum_digest == f"sha256:{hashlib.sha256(question.encode()).hexdigest()}"
+        digest = f"sha256:{hashlib.sha256(question.encode()).hexdigest()}"
         plain = monitoring.answer(calibration, NEW["north"], site="north")
         others = sorted(PUBLIC[name] for name in NAMES[1:])
-        again = mask_numbers([plain.n, *plain.covered], KEYS["north"], others, check.sum_digest)
+        again = mask_numbers([plain.n, *plain.covered], KEYS["north"], others, digest)
         assert again.values == check.masked
 
     def test_a_check_travels_as_a_file(self, calibration):
@@ -76,7 +77,11 @@ class TestSum:
 
     def test_watch_has_one_row_for_each_level_and_that_of_pooled_counts(self, calibration):
         periods = ("2027-01", "2027-02", "2027-03")
-        checks = [answer(calibration, name, period=period) for period in periods for name in NAMES]
+        checks = [
+            answer(calibration, name, period=period, scores=NEW[name] + place * 1e-9)
+            for place, period in enumerate(periods)
+            for name in NAMES
+        ]
         found = monitoring.watch(calibration, checks)
         n, covered = pooled(calibration)
         assert [row.name for row in found.rows] == ["all sites together"] * 2
@@ -108,7 +113,8 @@ class TestGuard:
         first = answer(calibration, "north", period="2027-01")
         again = answer(calibration, "north", period="2027-01", scores=np.zeros(40))
         assert again.to_json() == first.to_json()
-        assert answer(calibration, "north", period="2027-02").masked != first.masked
+        later = answer(calibration, "north", period="2027-02", scores=RNG.random(40))
+        assert later.masked != first.masked
 
     def test_unknown_sites_and_too_few_others_are_refused(self, calibration):
         with pytest.raises(fc.PolicyError, match="'east' with the key"):
@@ -134,6 +140,52 @@ class TestGuard:
         reports = [fc.report(other, OLD[name], site=name, key=KEYS[name]) for name in fewer]
         with pytest.raises(fc.PolicyError, match="over other sites"):
             answer(fc.calibrate(other, reports), "north", policy=policy_of("north", min_sum_with=2))
+
+    @pytest.mark.parametrize(
+        "names",
+        [
+            {"north": "north", "x1": "north", "x2": "north", "x3": "north"},
+            {"north": "north", "south": "south", "x1": "south", "x2": "south"},
+        ],
+    )
+    def test_one_key_under_several_names_makes_no_sum(self, calibration, names):
+        """Masks with the own key would be left out, and two sites would pass for four."""
+        keys = tuple(SiteKey(site=name, public_key=PUBLIC[owner]) for name, owner in names.items())
+        question = CheckQuestion.of(calibration, None, keys)
+        with pytest.raises(ValueError, match="a key of its own for each site"):
+            answer(question, "north")
+        plan = fc.plan(n_points=dict.fromkeys(names, 100), keys={key.site: key.public_key for key in keys})
+        reports = [fc.report(plan, OLD[owner], site=name, key=KEYS[owner]) for name, owner in names.items()]
+        with pytest.raises(ValueError, match="a key of its own for each site"):
+            answer(fc.calibrate(plan, reports), "north")
+
+    def test_periods_are_of_other_cases(self, calibration):
+        answer(calibration, "north", period="2027-01")
+        for scores in (NEW["north"], np.append(NEW["north"], 0.5)):
+            with pytest.raises(fc.PolicyError, match="nearly the same cases"):
+                answer(calibration, "north", period="2027-02", scores=scores)
+
+    def test_another_question_about_a_period_is_of_the_same_cases(self, calibration):
+        other = calibrate(confidence_level=0.85)
+        answer(calibration, "north", period="2027-01")
+        with pytest.raises(fc.PolicyError, match="of other cases"):
+            answer(other, "north", period="2027-01", scores=np.append(NEW["north"], 0.5))
+        assert answer(other, "north", period="2027-01")
+
+    def test_a_plain_question_after_a_masked_one(self, calibration):
+        policy = policy_of("north", masked_only=True)
+        answer(calibration, "north", policy=policy)
+        with pytest.raises(fc.PolicyError, match="masked_only = true"):
+            monitoring.answer(calibration, NEW["north"], site="north", policy=policy)
+
+    def test_the_owner_reads_that_recorded_counts_leave(self, calibration):
+        answer(calibration, "north")
+        options = {"site": "north", "key": KEYS["north"], "masked": True, "policy": policy_of("north")}
+        prepared = monitoring.prepare_answer(calibration, np.zeros(90), **options)
+        assert prepared.sentence == (
+            "This calibration was checked before for these sites and this period: the same masked counts "
+            "leave, whatever your cases are now."
+        )
 
     @pytest.mark.parametrize(
         ("options", "reason"),
@@ -188,7 +240,7 @@ class TestServer:
             self.refuse(calibration, [forged, *checks[1:]], "north: is not signed with the key")
 
     def test_a_site_that_signs_nonsense(self, calibration, checks):
-        others = [answer(calibration, name, period="2027-01") for name in NAMES[1:]]
+        others = [answer(calibration, name, period="2027-01", scores=RNG.random(40)) for name in NAMES[1:]]
         wrong = KEYS["north"].sign(checks[0].model_copy(update={"period": "2027-01"}))
         self.refuse(calibration, [wrong, *others], "do not add up to counts")
         short = base64.b64encode(bytes(16)).decode()
@@ -230,6 +282,17 @@ class TestRound:
             rounds.pack_calibration(signed, keys=keys)
         question = rounds.unpack_calibration(rounds.pack_calibration(signed, key=coordinator, keys=keys))
         assert question.keys == keys
+
+    def test_who_poses_as_a_site_does_not_spoil_the_sum(self, calibration):
+        log = __import__("logging").getLogger("test")
+        collection = rounds.CheckCollection(
+            calibration, {0: "", 1: ""}, masked=True, engine="a test", log=log
+        )
+        mine = answer(calibration, "north")
+        collection.receive(0, fc.SigningKey.new().sign(mine).to_json())
+        collection.receive(1, mine.to_json())
+        assert "not signed with the key" in collection.refused[0].reason
+        assert [check.site for check in collection.answers] == ["north"]
 
     def test_plain_counts_are_no_answer_to_a_masked_question(self, calibration):
         log = __import__("logging").getLogger("test")

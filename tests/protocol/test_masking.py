@@ -368,20 +368,58 @@ class TestGuard:
         answer(plan, "north", **options)
         assert ledger.exact_answers("cases") == 1
 
-    def test_groups_over_other_sites_are_other_sums(self):
-        def group_plan(missing):
-            sizes = {
-                group: {name: 20 for name in NAMES if name != without}
-                for group, without in zip("ab", missing, strict=True)
-            }
-            return fc.plan(groups=sizes, keys=PUBLIC, masked=True, curve=GRID)
+    def test_groups_over_other_sites_are_other_sums_unless_they_have_noise(self):
+        groups = {"a": dict.fromkeys(NAMES, 20), "b": dict.fromkeys(NAMES[:3], 20)}
+        with pytest.raises(ValueError, match="of all groups must be over the same sites"):
+            fc.plan(groups=groups, keys=PUBLIC, masked=True, curve=GRID)
+        assert fc.plan(groups=groups, keys=PUBLIC, masked=True, privacy=fc.Privacy(9.0, GRID))
 
+    @pytest.mark.parametrize("change", ["one more", "one other", "all others"])
+    def test_no_second_exact_sum_of_other_cases(self, change):
+        """The difference of two sums would be that of one site, where nothing changed at the others."""
+        first, second = (make_plan(n_sites=list(NAMES), n_points=None, curve=GRID) for _ in range(2))
+        scores = {
+            "one more": np.append(SCORES["north"], 0.5),
+            "one other": np.append(SCORES["north"][1:], 0.5),
+            "all others": RNG.random(60),
+        }
+        answer(first, "north")
+        with pytest.raises(fc.PolicyError, match=r"of other cases was answered before.*name the model"):
+            answer(second, "north", scores=scores[change])
+        assert answer(second, "north", scores=SCORES["north"][::-1])
+
+    def test_scores_of_another_model_are_another_matter(self):
+        first, second = (make_plan(curve=GRID, terms={"model": f"sha256:{64 * digit}"}) for digit in "ab")
+        answer(first, "north")
+        with pytest.raises(fc.PolicyError, match="nearly the same cases was answered before, and 2 differ"):
+            answer(second, "north", scores=np.append(SCORES["north"][1:], 0.5))
+        assert answer(second, "north", scores=SCORES["north"] + 1e-9)
+
+    def test_a_case_that_moves_to_another_group_is_a_change(self):
         labels, scores = np.repeat(["a", "b"], 20), RNG.random(40)
-        policy = policy_of("north", min_sum_with=2)
-        options = {"scores": scores, "groups": labels, "policy": policy}
-        answer(group_plan((None, "east")), "north", **options)
-        with pytest.raises(fc.PolicyError, match="over other sites"):
-            answer(group_plan(("east", None)), "north", **options)
+        groups = {label: dict.fromkeys(NAMES, 20) for label in "ab"}
+        first, second = (fc.plan(groups=groups, keys=PUBLIC, masked=True, curve=GRID) for _ in range(2))
+        answer(first, "north", scores=scores, groups=labels)
+        with pytest.raises(fc.PolicyError, match="of other cases"):
+            answer(second, "north", scores=scores, groups=labels[::-1])
+        assert answer(make_plan(n_points=dict.fromkeys(NAMES, 40), curve=GRID), "north", scores=scores)
+
+    def test_the_owner_reads_that_a_recorded_answer_leaves(self, plan):
+        answer(plan, "north")
+        options = {"site": "north", "key": KEYS["north"], "policy": policy_of("north")}
+        prepared = fc.protocol.prepare(plan, np.zeros(60), **options)
+        assert prepared.sentence == (
+            "This plan was answered before: the same masked report leaves, whatever your scores are now."
+        )
+
+    def test_a_site_that_gives_exact_numbers_in_sums_alone(self, plan, tmp_path):
+        policy = policy_of("north", masked_only=True, curves="plain")
+        for options in ({"curve": GRID}, {}):
+            with pytest.raises(fc.PolicyError, match="masked_only = true"):
+                answer(make_plan(masked=False, **options), "north", policy=policy)
+        assert answer(plan, "north", policy=policy)
+        private = make_plan(masked=False, privacy=fc.Privacy(1.0, GRID))
+        assert answer(private, "north", policy=policy, ledger=make_ledger(tmp_path / "a"), dataset="cases")
 
     def test_a_site_needs_its_own_key(self, plan):
         for key in (None, KEYS["south"]):

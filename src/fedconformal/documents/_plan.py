@@ -457,6 +457,9 @@ class Plan(PlanAttributes, AuthoredDocument):
                 raise ValueError("masks need two or more named sites, in every group")
             if design.max_faulty or design.max_missing:
                 raise ValueError("a masked sum tolerates no missing and no faulty site")
+        is_exact = getattr(self.designs[0].message, "epsilon", None) is None
+        if is_exact and len({frozenset(design.asked_names or ()) for design in self.designs}) > 1:
+            raise ValueError("without noise, masked sums of all groups must be over the same sites")
 
     def _check_groups(self) -> None:
         """Refuse groups that are not made of what they say, or that differ in more than their sites."""

@@ -1,7 +1,5 @@
 """Documents that leave a site: the Report, which answers a plan, and the Check of new cases."""
 
-import hashlib
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
@@ -138,7 +136,7 @@ class Report(SignedDocument):
         return f"{count(numbers, 'number')} for {count(self.n, 'score')}{groups}, site {self.site!r}"
 
 
-Checked = Annotated[int, Field(ge=1, le=10**7)]
+Checked = Annotated[int, Field(ge=1, le=limits.LARGEST_N)]
 Covered = Annotated[Many[int], Field(min_length=1, max_length=limits.MOST_LEVELS)]
 
 
@@ -222,13 +220,6 @@ class Check(SignedDocument):
                 f"{self.site}: this check is masked, and only the sum over all sites can be read"
             )
         return self.n, self.covered
-
-    @property
-    def sum_digest(self) -> str:
-        """Digest under which the masks of this check are made, the same at all sites."""
-        asked = ["check", self.calibration, self.group, self.period]
-        question = json.dumps(asked, ensure_ascii=False, separators=(",", ":"))
-        return f"sha256:{hashlib.sha256(question.encode()).hexdigest()}"
 
     def _line(self) -> str:
         when = "" if self.period is None else f", {self.period}"

@@ -43,6 +43,7 @@ from fedconformal.planning import PROMISES
 from fedconformal.privacy import Ledger, exact_text, fingerprint, prepare_count
 from fedconformal.protocol import PolicyError, SitePolicy
 from fedconformal.protocol._masking import (
+    SumQuestion,
     SumRecord,
     add_up,
     check_own_key,
@@ -179,23 +180,39 @@ def prepare_answer(
     # Made before any charge, so that what no document can hold costs nothing.
     exact = None if epsilon is None else fraction("epsilon", epsilon, high=LARGEST_EPSILON, closed=True)
     blank = _make_check(calibration, site, exact, kept, np.zeros_like(kept.counts), period)
-    others = None
-    if masked:
-        if exact is not None or blank.groups is not None:
-            raise ValueError(
-                "masked goes without epsilon and without groups of cases: exact counts are added up"
-            )
-        keys = check_keys(calibration)
-        own = check_own_key(keys, site, key)
-        policy.check_sum(keys, own.public_key, len(keys) - 1)
-        others = own, other_keys(keys, own)
+    if exact is None and not masked:
+        policy.check_open()
+    question = _make_sum(calibration, blank, kept, key, policy) if masked else None
     if epsilon is not None:
         policy.check_epsilon(blank.epsilon or Fraction(0))
         epsilon_per_count(calibration, blank)
     if ledger is not None and dataset is not None and ledger.has_answered(dataset, calibration.plan_digest):
         raise ValueError(f"dataset {dataset!r} was used for this calibration: a check needs new cases")
     data = kept.scores if among is None else _fill_missing(among)
-    return PreparedAnswer(calibration, blank, kept, left_out, policy, ledger, dataset, data, accept, others)
+    prepared = PreparedAnswer(
+        calibration, blank, kept, left_out, policy, ledger, dataset, data, accept, question
+    )
+    _ = prepared.is_recorded  # refused before anything is shown
+    return prepared
+
+
+def _make_sum(
+    calibration: Answerable, blank: Check, kept: Cases, key: SigningKey | None, policy: SitePolicy
+) -> SumQuestion:
+    """Return what is asked of masked counts, or refuse what the policy does not allow."""
+    if blank.epsilon is not None or blank.groups is not None:
+        raise ValueError("masked goes without epsilon and without groups of cases: exact counts are added up")
+    keys, model = check_keys(calibration), calibration.whole.plan.terms.model
+    own = check_own_key(keys, blank.site, key)
+    policy.check_sum(keys, own.public_key)
+    return SumQuestion(
+        sum_digest(calibration, blank.period, keys),
+        blank.site,
+        own,
+        other_keys(keys, own),
+        json.dumps(["check", model, calibration.group, blank.period]),
+        {None: kept.scores},
+    )
 
 
 def refuse_unverified(calibration: Calibration) -> None:
@@ -242,11 +259,22 @@ class PreparedAnswer:
     _dataset: str | None
     _data: NDArray[np.floating[Any]]
     _accept: str | None
-    _others: tuple[SigningKey, tuple[str, ...]] | None
+    _sum: SumQuestion | None
+
+    @cached_property
+    def is_recorded(self) -> bool:
+        """True if the answer is masked and was given before; refuses one that earlier sums forbid."""
+        record, fewest = SumRecord(self._policy.sum_record), self._policy.min_group
+        return self._sum is not None and record.find(self._sum, Check, fewest=fewest) is not None
 
     @property
     def sentence(self) -> str:
         """Describe what would leave and what that costs; refuse what the ledger does not allow."""
+        if self.is_recorded:
+            return (
+                "This calibration was checked before for these sites and this period: the same masked counts "
+                "leave, whatever your cases are now."
+            )
         numbers = count(self._cases.counts.size, "number")
         cases = count(self._cases.scores.size, "new case")
         groups = self._blank.groups
@@ -256,8 +284,8 @@ class PreparedAnswer:
             text += f", and how many of them are in each of {count(len(groups), 'group')}"
         if self._ledger is None or self._dataset is None or self._blank.epsilon is None:
             text += ": how many of them are covered, exactly"
-            if self._others is not None:
-                text += f", masked so that only the sum over {len(self._others[1]) + 1:,} sites can be read"
+            if self._sum is not None:
+                text += f", masked so that only the sum over {len(self._sum.others) + 1:,} sites can be read"
             text += "."
         else:
             quote = self._ledger.quote(
@@ -283,31 +311,23 @@ class PreparedAnswer:
         Check
             Everything that leaves the site.
         """
-        if self._others is None:
+        if self._sum is None:
             return self._make()
-        key, others = self._others
-        return SumRecord(self._policy.sum_record).answer(
-            self._blank.sum_digest,
-            self._blank.site,
-            key,
-            {self._blank.group: others},
-            Check,
-            partial(self._make_masked, key, others),
-            is_exact=True,
-        )
+        record, make = SumRecord(self._policy.sum_record), partial(self._make_masked, self._sum)
+        return record.answer(self._sum, Check, make, fewest=self._policy.min_group)
 
-    def _make_masked(self, key: SigningKey, others: Sequence[str]) -> Check:
+    def _make_masked(self, question: SumQuestion) -> Check:
         """Make the answer, and hide its counts behind masks."""
         check = self._make()
         n, covered = check.counts
-        masked = mask_numbers([n, *covered], key, others, check.sum_digest)
-        return key.sign(check.model_copy(update={"n": None, "covered": None, "masked": masked.values}))
+        masked = mask_numbers([n, *covered], question.key, question.others, question.digest).values
+        return question.key.sign(check.model_copy(update={"n": None, "covered": None, "masked": masked}))
 
     def _make(self) -> Check:
         if self._blank.epsilon is None:
             counts = self._cases.counts
             if self._ledger is not None and self._dataset is not None:
-                numbers = counts.size if self._others is None else 1  # of a sum none can be read individually
+                numbers = counts.size if self._sum is None else 1  # of a sum none can be read individually
                 allow = partial(self._policy.check_life, self._dataset, numbers, self._cases.scores.size)
                 self._ledger.record_exact(self._dataset, numbers=numbers, allow=allow, **self._question)
         else:
@@ -376,6 +396,14 @@ def check_keys(calibration: Answerable) -> tuple[SiteKey, ...]:
     if len(keys) < 2:
         raise ValueError("masked needs a plan that lists the keys of the sites")
     return keys
+
+
+def sum_digest(calibration: Answerable, period: str | None, keys: Sequence[SiteKey]) -> str:
+    """Return the digest under which checks are masked, the same at all sites."""
+    public = sorted(key.public_key for key in keys)
+    asked = ["check", calibration.calibration_digest, calibration.group, period, public]
+    text = json.dumps(asked, ensure_ascii=False, separators=(",", ":"))
+    return f"sha256:{sha256(text.encode()).hexdigest()}"
 
 
 def add_up_checks(calibration: Checked, checks: Sequence[Check]) -> list[Check]:

@@ -10,25 +10,30 @@ import base64
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b, sha256
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from fedconformal._extras import need
 from fedconformal.documents import MaskedPayload, Plan, SigningKey, SiteKey
-from fedconformal.documents._signing import SignedDocument
+from fedconformal.documents._signing import SignedDocument, exchange_point
 from fedconformal.protocol._policy import PolicyError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_LABEL = b"fedconformal mask 1"
+_LABEL, _TOKEN = b"fedconformal mask 1", 8
 _SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS answers "
-    "(key TEXT, plan TEXT, site TEXT, exact INTEGER, sites TEXT, report TEXT, PRIMARY KEY (key, plan)) STRICT"
+    "CREATE TABLE IF NOT EXISTS answers (key TEXT, digest TEXT, site TEXT, others TEXT, context TEXT, "
+    "cases BLOB, labels TEXT, answer TEXT, PRIMARY KEY (key, digest)) STRICT"
 )
 
 Answer = TypeVar("Answer", bound=SignedDocument)
@@ -40,8 +45,10 @@ def sum_keys(plan: Plan, group: str | None) -> tuple[SiteKey, ...]:
     return tuple(key for key in plan.keys or () if key.site in names)
 
 
-def check_own_key(keys: Iterable[SiteKey], site: str, key: SigningKey | None) -> SigningKey:
-    """Return the key of a site in a sum, or refuse another one: its masks would not cancel."""
+def check_own_key(keys: Sequence[SiteKey], site: str, key: SigningKey | None) -> SigningKey:
+    """Return the key of a site in a sum; refuse another one, or sites without keys of their own."""
+    if len({exchange_point(each.public_key) for each in keys}) < len(keys):
+        raise ValueError("a sum needs a key of its own for each site: with one twice, masks would be missing")
     public = {each.site: each.public_key for each in keys}
     if key is None or public.get(site) != key.public_key:
         raise ValueError("key must be the private key of the site's public key in the plan: masks need it")
@@ -117,11 +124,55 @@ def add_up(payloads: Iterable[MaskedPayload]) -> tuple[int, ...]:
     return tuple(map(int, sums))
 
 
-class SumRecord:
-    """Durable record of masked answers: one for each digest, whatever the data.
+@dataclass(frozen=True)
+class SumQuestion:
+    """Question to a site whose answer is added up with those of others, and the cases that answer it.
 
-    Two different answers under one digest would reveal their difference, as their masks are the same. Two
-    exact sums over different sites would reveal the sum over the sites in which they differ.
+    Attributes
+    ----------
+    digest : str
+        Digest under which masks are made, the same at all sites.
+    site, key : str and SigningKey
+        The site's name and key.
+    others : tuple of str
+        Public keys of the other sites.
+    context : str or None
+        What questions about the same cases have in common; None if there is noise in the sum.
+    cases : mapping
+        By group of cases, a row of numbers for each.
+    """
+
+    digest: str
+    site: str
+    key: SigningKey
+    others: tuple[str, ...]
+    context: str | None
+    cases: Mapping[str | None, NDArray[Any]]
+
+    @cached_property
+    def exact(self) -> _Exact:
+        """What is recorded: sites, context, hashes of all cases in order, and of those of each group."""
+        others = json.dumps(self.others)
+        if self.context is None:
+            return _Exact(others, None, b"", "")
+        tokens = {group: _hash_rows(rows) for group, rows in self.cases.items()}
+        labels = json.dumps([[group, sha256(b"".join(own)).hexdigest()] for group, own in tokens.items()])
+        return _Exact(others, self.context, b"".join(sorted(chain(*tokens.values()))), labels)
+
+
+def _hash_rows(rows: NDArray[Any]) -> list[bytes]:
+    """Return a short hash of each row of numbers, in order."""
+    flat = np.ascontiguousarray(rows.reshape(len(rows), -1), dtype="<f8") + 0.0  # -0.0 is 0.0
+    return sorted(blake2b(row.tobytes(), digest_size=_TOKEN).digest() for row in flat)
+
+
+class SumRecord:
+    """Durable record of masked answers, which must be the only one of a key.
+
+    Two different answers under one digest would reveal their difference, as their masks are the same: there
+    is one answer for each digest, whatever the data. Two exact sums would reveal the sum over the sites in
+    which they differ, and where the cases of one site changed alone, these: exact sums are over the same
+    sites, of the same cases, or in another context of other cases.
 
     Parameters
     ----------
@@ -133,33 +184,43 @@ class SumRecord:
         state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
         self.path = Path(state) / "fedconformal" / "sums.sqlite" if path is None else path
 
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        """Yield the file in a transaction, which is committed in the end."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+            with closing(sqlite3.connect(self.path, isolation_level=None, timeout=60)) as file:
+                file.execute("PRAGMA synchronous = EXTRA")
+                file.execute("BEGIN IMMEDIATE")
+                file.execute(_SCHEMA)
+                yield file
+                file.execute("COMMIT")
+        except (sqlite3.Error, OSError) as error:
+            raise ValueError(f"{self.path}: the record of masked answers cannot be used: {error}") from None
+
+    def find(self, question: SumQuestion, kind: type[Answer], *, fewest: int) -> Answer | None:
+        """Return the recorded answer to a question; None if it can be answered, else refuse it."""
+        if not self.path.exists():
+            return None
+        with self._open() as file:
+            return _find(file, question, kind, fewest)
+
     def answer(
-        self,
-        digest: str,
-        site: str,
-        key: SigningKey,
-        groups: Mapping[str | None, Sequence[str]],
-        kind: type[Answer],
-        make: Callable[[], Answer],
-        *,
-        is_exact: bool,
+        self, question: SumQuestion, kind: type[Answer], make: Callable[[], Answer], *, fewest: int
     ) -> Answer:
         """Return the recorded answer, or make and record one before it leaves.
 
         Parameters
         ----------
-        digest : str
-            Digest of the plan, or of what else the masks were made for.
-        site, key : str and SigningKey
-            The site's name and key.
-        groups : mapping
-            For each group that is answered for, the public keys of the other sites in the sum.
+        question : SumQuestion
+            The question, and the site's cases.
         kind : type
             Kind of the answer.
         make : callable
             Makes the answer.
-        is_exact : bool
-            True if there is no noise in the sum.
+        fewest : int
+            Smallest number of cases in which exact sums of different contexts must differ.
 
         Returns
         -------
@@ -168,35 +229,64 @@ class SumRecord:
         Raises
         ------
         PolicyError
-            If an earlier exact sum was over other sites.
+            If an earlier exact sum was over other sites, or of other cases.
         """
-        # Where all sums are over the same sites, their differences are too, whatever the groups.
-        named = {} if len(set(map(tuple, groups.values()))) == 1 else {group or "" for group in groups}
-        sites = json.dumps(
-            sorted([group, *groups[group or None]] for group in named) or [*next(iter(groups.values()))]
-        )
-        own = key.public_key
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-            with closing(sqlite3.connect(self.path, isolation_level=None, timeout=60)) as file:
-                file.execute("PRAGMA synchronous = EXTRA")
-                file.execute("BEGIN IMMEDIATE")
-                file.execute(_SCHEMA)
-                query = "SELECT report FROM answers WHERE key = ? AND plan = ?"
-                if known := file.execute(query, (own, digest)).fetchone():
-                    return kind.from_json(known[0])
-                query = "SELECT plan FROM answers WHERE (site = ? OR key = ?) AND exact AND sites != ?"
-                if is_exact and (earlier := file.execute(query, (site, own, sites)).fetchone()):
-                    raise PolicyError(
-                        f"an exact sum over other sites was answered before ({earlier[0][:19]}...), and both "
-                        "together would reveal the sites in which they differ: ask for a private plan, or "
-                        f"for the same sites; for new cases alone, another sum_record than {self.path}"
-                    )
+        with self._open() as file:
+            answer = _find(file, question, kind, fewest)
+            if answer is None:
                 answer = make()
-                row = own, digest, site, is_exact, sites, answer.to_json(indent=None)
-                file.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?)", row)
-                file.execute("COMMIT")
-                return answer
-        except (sqlite3.Error, OSError) as error:
-            raise ValueError(f"{self.path}: the record of masked answers cannot be used: {error}") from None
+                row = question.key.public_key, question.digest, question.site, *question.exact
+                values = (*row, answer.to_json(indent=None))
+                file.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+            return answer
+
+
+class _Exact(NamedTuple):
+    """What an exact sum was of."""
+
+    others: str
+    context: str | None
+    cases: bytes
+    labels: str
+
+
+_WAY_OUT = (
+    "ask for a private plan, name the model in plans for scores of a new one, or a new period for new cases; "
+    "with another sum_record than {} earlier sums are forgotten"
+)
+
+
+def _find(file: sqlite3.Connection, question: SumQuestion, kind: type[Answer], fewest: int) -> Answer | None:
+    """Return the recorded answer; without one refuse a question that earlier exact sums forbid."""
+    own = question.key.public_key
+    query = "SELECT answer FROM answers WHERE key = ? AND digest = ?"
+    if known := file.execute(query, (own, question.digest)).fetchone():
+        return kind.from_json(known[0])
+    if question.context is not None:
+        query = (
+            "SELECT digest, others, context, cases, labels FROM answers "
+            "WHERE context NOT NULL AND (site = ? OR key = ?)"
+        )
+        for digest, *earlier in file.execute(query, (question.site, own)):
+            if reason := _find_difference(_Exact(*earlier), question.exact, fewest):
+                path = file.execute("PRAGMA database_list").fetchone()[2]
+                raise PolicyError(f"{reason} ({digest[:19]}...): {_WAY_OUT.format(path)}")
+    return None
+
+
+def _find_difference(earlier: _Exact, now: _Exact, fewest: int) -> str | None:
+    """Return the reason why two exact sums together would reveal a site, or cases of it; None if none."""
+    if earlier.others != now.others:
+        return (
+            "an exact sum over other sites was answered before, and both would reveal the sites in which "
+            "they differ"
+        )
+    groups, before = ([group for group, _ in json.loads(each.labels)] for each in (now, earlier))
+    moved = groups == before and now.labels != earlier.labels
+    if earlier.context == now.context and (earlier.cases != now.cases or moved):
+        return "an exact sum of other cases was answered before, and both would reveal how yours changed"
+    counts = [Counter(np.frombuffer(each.cases, f"S{_TOKEN}").tolist()) for each in (now, earlier)]
+    changed = ((counts[0] - counts[1]) + (counts[1] - counts[0])).total()
+    if earlier.context != now.context and changed < fewest:
+        return f"an exact sum of nearly the same cases was answered before, and {changed} differ"
+    return None

@@ -60,6 +60,8 @@ class SitePolicy:
         noise or without.
     min_sum_with : int
         Smallest number of other sites in a masked sum.
+    masked_only : bool
+        True to give exact numbers in masked sums alone, in checks too; whoever asks could ask twice else.
     sum_record : str, optional
         File that records masked answers, so that there is one for each plan; in a policy's file relative to
         its folder. Left out: a file in the user's state directory. It must last as long as the key does.
@@ -96,6 +98,7 @@ class SitePolicy:
     curves: str = "private"
     sum_with: tuple[str, ...] = ()
     min_sum_with: int = 3
+    masked_only: bool = False
     sum_record: Path | None = None
     round_down_to: int = 0
     min_group: int = 5
@@ -127,8 +130,9 @@ class SitePolicy:
             raise TypeError(f"private_only must be true, false or left out, got {self.private_only!r}")
         if self.max_epsilon is not None:
             _util.fraction("max_epsilon", self.max_epsilon, high=1e6, closed=True)
-        if not isinstance(self.report_seal, bool):
-            raise TypeError(f"report_seal must be true or false, got {self.report_seal!r}")
+        for name in ("report_seal", "masked_only"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise TypeError(f"{name} must be true or false, got {value!r}")
         given = self.secret
         if given is not None and (not isinstance(given, str) or len(given) < _SHORTEST_SECRET):
             raise ValueError(f"secret must be text of at least {_SHORTEST_SECRET} characters")
@@ -202,7 +206,7 @@ class SitePolicy:
         if policy.secret is not None:
             warn_if_shared(Path(path), "policy's secret")
         if policy.sum_record is not None:  # the same file, wherever a command is started
-            record = Path(path).absolute().parent / policy.sum_record
+            record = Path(path).absolute().parent / policy.sum_record.expanduser()
             policy = dataclasses.replace(policy, sum_record=record)
         return policy
 
@@ -291,24 +295,16 @@ class SitePolicy:
         is_exact = any(of(design.message).epsilon(design) is None for design in plan.designs)
         self.check_document(plan, plan, is_exact=is_exact, has_ledger=has_ledger)
         is_open = is_exact and not plan.is_masked
+        if is_open:
+            self.check_open()
         if is_open and self.curves != "plain" and any(of(each.message).adds_up for each in plan.designs):
             raise PolicyError(
                 "this plan asks for exact counts of all scores, and the site's policy allows them with noise "
                 'only: curves = "plain" would allow it'
             )
 
-    def check_sum(self, keys: Sequence[SiteKey], own: str, n_others: int) -> None:
-        """Refuse a masked sum with unknown sites, or with too few others than the owner of a public key.
-
-        Parameters
-        ----------
-        keys : sequence of SiteKey
-            The sites of the sum, or of all sums.
-        own : str
-            The public key of this site.
-        n_others : int
-            Number of other sites in the sum, or in the smallest of several.
-        """
+    def check_sum(self, keys: Sequence[SiteKey], own: str) -> None:
+        """Refuse a masked sum with unknown sites, or with too few others than the owner of a public key."""
         others = [key for key in keys if key.public_key != own]
         if unknown := [key for key in others if key.public_key not in self.sum_with]:
             first = f"{unknown[0].site!r} with the key {unknown[0].public_key}"
@@ -317,10 +313,10 @@ class SitePolicy:
                 f"your counts would be added up with {first}{more}, and the site's policy does not name such "
                 "keys: sum_with must list those of all other sites, checked with these sites"
             )
-        if n_others < self.min_sum_with:
+        if (number := len(others)) < self.min_sum_with:
             raise PolicyError(
-                f"your counts would be added up with {count(n_others, 'other site')}, and the site's policy "
-                f"wants {self.min_sum_with}: min_sum_with = {n_others} would allow it"
+                f"your counts would be added up with {count(number, 'other site')}, and the site's policy "
+                f"wants {self.min_sum_with}: min_sum_with = {number} would allow it"
             )
 
     def check_document(
@@ -365,6 +361,14 @@ class SitePolicy:
                     f"this plan {words}, and the site's policy allows {quoted(allowed)} alone: "
                     f"{field} = {wanted} would allow it"
                 )
+
+    def check_open(self) -> None:
+        """Refuse an exact answer that can be read without those of other sites."""
+        if self.masked_only:
+            raise PolicyError(
+                "exact numbers would leave that can be read individually, and the site's policy says "
+                "masked_only = true: ask for masked counts, or for a private answer"
+            )
 
     def check_epsilon(self, epsilon: Fraction) -> None:
         """Refuse an answer that costs more than one may."""

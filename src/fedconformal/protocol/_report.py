@@ -31,7 +31,7 @@ from fedconformal.documents import (
 )
 from fedconformal.messages import Answer, check_plan, of
 from fedconformal.privacy import Ledger, exact_text, fingerprint, keyed_generator
-from fedconformal.protocol._masking import SumRecord, check_own_key, mask, other_keys, sum_keys
+from fedconformal.protocol._masking import SumQuestion, SumRecord, check_own_key, mask, other_keys, sum_keys
 from fedconformal.protocol._plan import Model, model_digest
 from fedconformal.protocol._policy import PolicyError, SitePolicy
 from fedconformal.scores import LossScore, Score, from_name, list_scores
@@ -246,8 +246,8 @@ def prepare(
     if plan.is_masked:
         own = check_own_key(plan.keys or (), site, key)
         _refuse_few(plan, enough, site)
-        fewest = min(len(design.asked_names or ()) for design in plan.designs)
-        policy.check_sum(plan.keys or (), own.public_key, fewest - 1)
+        for group in plan.by_group:
+            policy.check_sum(sum_keys(plan, group), own.public_key)
     numbers, unreached = _count_numbers(plan, enough, site)
     held_back = tuple(group for group in parts if group is not None and group not in enough)
     round_down_to = 0 if plan.is_masked else policy.round_down_to  # no count can be read individually
@@ -277,6 +277,7 @@ def prepare(
     policy.check_numbers(sum(exact), sum(enough[group] for group in numbers))
     if prepared.epsilon is not None:
         policy.check_epsilon(prepared.epsilon)
+    _ = prepared.is_recorded  # refused before anything is shown
     return prepared
 
 
@@ -496,23 +497,34 @@ class Prepared:
         # Groups are disjoint, so that a record costs the epsilon of its own group alone.
         return max((cost for cost in costs if cost is not None), default=None)
 
+    @cached_property
+    def _sum(self) -> SumQuestion | None:
+        """What is asked, if the answer is masked."""
+        if not self.plan.is_masked or self._key is None:
+            return None
+        return SumQuestion(
+            self.plan.digest,
+            self.site,
+            self._key,
+            other_keys(sum_keys(self.plan, next(iter(self.numbers))), self._key),
+            None if self.epsilon is not None else json.dumps(["plan", self.plan.terms.model]),
+            {group: _flatten(own) for group, own in self._parts.items()},
+        )
+
+    @cached_property
+    def is_recorded(self) -> bool:
+        """True if the answer is masked and was given before; refuses one that earlier sums forbid."""
+        record, fewest = SumRecord(self.policy.sum_record), self.policy.min_group
+        return self._sum is not None and record.find(self._sum, Report, fewest=fewest) is not None
+
     @property
     def sentence(self) -> str:
         """Everything that would leave and what it costs; refuses what the ledger does not allow."""
-        words = {}
-        for group in self.numbers:
-            design = self.plan.by_group[group]
-            words[group] = of(design.message).discloses(design, self._parts[group].size, self.site)
-            if design.message.is_masked:
-                words[group] += f", masked so that only the sum over {design.n_asked:,} sites can be read"
-            elif self.epsilon is None and of(design.message).adds_up and self.policy.round_down_to > 1:
-                words[group] += f" (0 for fewer than {self.policy.round_down_to})"
-        if None in words:
-            text = f"This plan asks for {words[None]}, and for their number."
-        else:
-            listed = [f"{quoted([group or ''])}: {what}" for group, what in words.items()]
-            shown = "; ".join(listed[:5]) + ("; ..." if len(listed) > 5 else "")
-            text = f"This plan asks for the sizes of {count(len(listed), 'group')}, and for {shown}."
+        if self.is_recorded:
+            return (
+                "This plan was answered before: the same masked report leaves, whatever your scores are now."
+            )
+        text = self._list_numbers()
         if self.epsilon is not None:
             ledger, dataset = self._account
             quote = ledger.quote(dataset, epsilon=self.epsilon, **self._question)
@@ -529,21 +541,30 @@ class Prepared:
             text += f" {count(self.left_out, 'case')} left out: the plan has no such label."
         return text
 
+    def _list_numbers(self) -> str:
+        """Describe the numbers that the plan asks for."""
+        words = {}
+        for group in self.numbers:
+            design = self.plan.by_group[group]
+            words[group] = of(design.message).discloses(design, self._parts[group].size, self.site)
+            if design.message.is_masked:
+                words[group] += f", masked so that only the sum over {design.n_asked:,} sites can be read"
+            elif self.epsilon is None and of(design.message).adds_up and self.policy.round_down_to > 1:
+                words[group] += f" (0 for fewer than {self.policy.round_down_to})"
+        if None in words:
+            return f"This plan asks for {words[None]}, and for their number."
+        listed = [f"{quoted([group or ''])}: {what}" for group, what in words.items()]
+        shown = "; ".join(listed[:5]) + ("; ..." if len(listed) > 5 else "")
+        return f"This plan asks for the sizes of {count(len(listed), 'group')}, and for {shown}."
+
     def report(self) -> Report:
         """Make the report, charged or recorded where it has to be; a masked one once for each plan."""
         has_ledger = self._ledger is not None or self._dataset is not None
         admit(self.plan, policy=self.policy, has_ledger=has_ledger)  # it may have expired meanwhile
-        if not self.plan.is_masked or self._key is None:
+        if self._sum is None:
             return self._make(has_ledger=has_ledger)
-        return SumRecord(self.policy.sum_record).answer(
-            self.plan.digest,
-            self.site,
-            self._key,
-            {group: other_keys(sum_keys(self.plan, group), self._key) for group in self.numbers},
-            Report,
-            partial(self._make, has_ledger=has_ledger),
-            is_exact=self.epsilon is None,
-        )
+        record, make = SumRecord(self.policy.sum_record), partial(self._make, has_ledger=has_ledger)
+        return record.answer(self._sum, Report, make, fewest=self.policy.min_group)
 
     def _make(self, *, has_ledger: bool) -> Report:
         draws = {

@@ -25,6 +25,7 @@ from fedconformal.documents import (
     Refusal,
     Report,
     SigningKey,
+    is_signed_by,
     period_text,
     read_period,
 )
@@ -413,7 +414,8 @@ class CheckCollection(Answers[Node, Check]):
 
         super().__init__(nodes, **options)
         self.calibration, self.period = calibration, period and period_text(*read_period(period))
-        self.masked, keys = masked, monitoring.check_keys(calibration) if masked else None
+        self.masked, self.keys = masked, monitoring.check_keys(calibration) if masked else ()
+        keys = self.keys or None
         self.packed = _site.pack_calibration(calibration, key=key, period=self.period, keys=keys)
         monitoring.refuse_unverified(calibration.whole)  # as sites cannot: they get the thresholds alone
         self._log_asked()
@@ -465,4 +467,6 @@ class CheckCollection(Answers[Node, Check]):
             raise ValueError(f"counts that are {'not ' if self.masked else ''}masked")
         if not self.masked:
             monitoring.assess(self.calibration, [check])  # refuses what does not fit
+        elif not any(key.site == check.site and is_signed_by(check, key.public_key) for key in self.keys):
+            raise ValueError(f"{check.site!r} is not signed with the key that the plan lists")
         return check
