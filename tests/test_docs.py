@@ -118,9 +118,9 @@ def test_page(page, tmp_path, monkeypatch):
 
 
 @pytest.mark.nightly
-def test_readme_in_a_shell(tmp_path, monkeypatch):
+def test_the_first_hour_in_a_shell(tmp_path, monkeypatch):
     """Run the commands as they are typed, each in a process of its own."""
-    run_page(ROOT / "README.md", tmp_path, monkeypatch, shell=True)
+    run_page(ROOT / "docs" / "first-hour.md", tmp_path, monkeypatch, shell=True)
 
 
 def run_page(page, directory, monkeypatch, *, shell):
