@@ -52,7 +52,7 @@ def test_guides_do_not_grow():
     """Count words as ``wc -w`` does, in documentation and README; benchmarks are a page of figures."""
     words = {path.name: len(path.read_text().split()) for path in [ROOT / "README.md", *DOCS.glob("*.md")]}
     assert words.pop("benchmarks.md") <= 1_500
-    assert sum(words.values()) <= 24_300
+    assert sum(words.values()) <= 24_600
 
 
 def test_printed_install_commands_work_in_a_clone():

@@ -180,8 +180,8 @@ def prepare_answer(
     # Made before any charge, so that what no document can hold costs nothing.
     exact = None if epsilon is None else fraction("epsilon", epsilon, high=LARGEST_EPSILON, closed=True)
     blank = _make_check(calibration, site, exact, kept, np.zeros_like(kept.counts), period)
-    if exact is None and not masked:
-        policy.check_open()
+    if exact is None and not masked and policy.masked_only:
+        policy.refuse_open()
     question = _make_sum(calibration, blank, kept, key, policy) if masked else None
     if epsilon is not None:
         policy.check_epsilon(blank.epsilon or Fraction(0))
@@ -199,7 +199,7 @@ def prepare_answer(
 def _make_sum(
     calibration: Answerable, blank: Check, kept: Cases, key: SigningKey | None, policy: SitePolicy
 ) -> SumQuestion:
-    """Return what is asked of masked counts, or refuse what the policy does not allow."""
+    """Return the question and cases of masked counts, or refuse what the policy does not allow."""
     if blank.epsilon is not None or blank.groups is not None:
         raise ValueError("masked goes without epsilon and without groups of cases: exact counts are added up")
     keys, model = check_keys(calibration), calibration.whole.plan.terms.model
@@ -264,8 +264,10 @@ class PreparedAnswer:
     @cached_property
     def is_recorded(self) -> bool:
         """True if the answer is masked and was given before; refuses one that earlier sums forbid."""
+        if self._sum is None:
+            return False
         record, fewest = SumRecord(self._policy.sum_record), self._policy.min_group
-        return self._sum is not None and record.find(self._sum, Check, fewest=fewest) is not None
+        return record.find(self._sum, Check, fewest=fewest) is not None
 
     @property
     def sentence(self) -> str:

@@ -513,8 +513,8 @@ _SENTENCES = {
     "private-sum": "The sum of the reports is {epsilon:g}-differentially private for every record behind it, "
     "against the server together with any {colluding}, if the sites that add the noise did so and all kept "
     "their ledgers; the guarantee allows for the noise and holds for every data set.{sizes}",
-    "masked": "The reports were masked: of their counts only the sum over all sites could be read, or over the "
-    "others, where some sites shared theirs.",
+    "masked": "The reports were masked: of their counts only the sum over all sites could be read, or over "
+    "the others, where some sites shared theirs.",
     "signed-whole": "Every message was signed as a whole with its site's key.",
     "not-authenticated": "The reports were not authenticated: whoever could deliver a file could pose as a "
     "site.",

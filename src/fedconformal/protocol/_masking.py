@@ -151,7 +151,7 @@ class SumQuestion:
 
     @cached_property
     def exact(self) -> _Exact:
-        """What is recorded: sites, context, hashes of all cases in order, and of those of each group."""
+        """Sites, context, hashes of all cases in order, and a hash of those of each group."""
         others = json.dumps(self.others)
         if self.context is None:
             return _Exact(others, None, b"", "")
@@ -242,7 +242,7 @@ class SumRecord:
 
 
 class _Exact(NamedTuple):
-    """What an exact sum was of."""
+    """Sites and cases of an exact sum."""
 
     others: str
     context: str | None

@@ -295,8 +295,8 @@ class SitePolicy:
         is_exact = any(of(design.message).epsilon(design) is None for design in plan.designs)
         self.check_document(plan, plan, is_exact=is_exact, has_ledger=has_ledger)
         is_open = is_exact and not plan.is_masked
-        if is_open:
-            self.check_open()
+        if is_open and self.masked_only:
+            self.refuse_open()
         if is_open and self.curves != "plain" and any(of(each.message).adds_up for each in plan.designs):
             raise PolicyError(
                 "this plan asks for exact counts of all scores, and the site's policy allows them with noise "
@@ -362,13 +362,12 @@ class SitePolicy:
                     f"{field} = {wanted} would allow it"
                 )
 
-    def check_open(self) -> None:
+    def refuse_open(self) -> None:
         """Refuse an exact answer that can be read without those of other sites."""
-        if self.masked_only:
-            raise PolicyError(
-                "exact numbers would leave that can be read individually, and the site's policy says "
-                "masked_only = true: ask for masked counts, or for a private answer"
-            )
+        raise PolicyError(
+            "exact numbers would leave that can be read individually, and the site's policy says "
+            "masked_only = true: ask for masked counts, or for a private answer"
+        )
 
     def check_epsilon(self, epsilon: Fraction) -> None:
         """Refuse an answer that costs more than one may."""

@@ -277,7 +277,8 @@ def prepare(
     policy.check_numbers(sum(exact), sum(enough[group] for group in numbers))
     if prepared.epsilon is not None:
         policy.check_epsilon(prepared.epsilon)
-    _ = prepared.is_recorded  # refused before anything is shown
+    if plan.is_masked:
+        _ = prepared.is_recorded  # refused before anything is shown
     return prepared
 
 
@@ -499,7 +500,7 @@ class Prepared:
 
     @cached_property
     def _sum(self) -> SumQuestion | None:
-        """What is asked, if the answer is masked."""
+        """Question and cases of a masked answer; None for any other."""
         if not self.plan.is_masked or self._key is None:
             return None
         return SumQuestion(
@@ -514,8 +515,10 @@ class Prepared:
     @cached_property
     def is_recorded(self) -> bool:
         """True if the answer is masked and was given before; refuses one that earlier sums forbid."""
+        if self._sum is None:
+            return False
         record, fewest = SumRecord(self.policy.sum_record), self.policy.min_group
-        return self._sum is not None and record.find(self._sum, Report, fewest=fewest) is not None
+        return record.find(self._sum, Report, fewest=fewest) is not None
 
     @property
     def sentence(self) -> str:
@@ -561,7 +564,7 @@ class Prepared:
         """Make the report, charged or recorded where it has to be; a masked one once for each plan."""
         has_ledger = self._ledger is not None or self._dataset is not None
         admit(self.plan, policy=self.policy, has_ledger=has_ledger)  # it may have expired meanwhile
-        if self._sum is None:
+        if not self.plan.is_masked or self._sum is None:
             return self._make(has_ledger=has_ledger)
         record, make = SumRecord(self.policy.sum_record), partial(self._make, has_ledger=has_ledger)
         return record.answer(self._sum, Report, make, fewest=self.policy.min_group)
