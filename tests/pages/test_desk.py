@@ -343,9 +343,10 @@ class TestChecks:
             drop(folder, fc.report(plan, np.linspace(0, 6, n), site=site, key=keys[site]))
         assert order(folder, "calibrate")[0] == 200
         calibration = fc.Calibration.read(folder / "calibration.json")
-        policy = fc.SitePolicy(sum_with=public.values())
-        options = {"masked": True, "policy": policy, "period": "2027-03"}
+        options = {"masked": True, "period": "2027-03"}
         for left, site in enumerate(SIZES, start=1 - len(SIZES)):
+            own = {"sum_record": tmp_path / f"{left}.sums"}
+            options["policy"] = fc.SitePolicy(sum_with=public.values(), **own)
             check = fc.monitoring.answer(calibration, later, site=site, key=keys[site], **options)
             assert drop(folder, check) == (200, "")
             page = order(folder, "desk")[1]
@@ -353,7 +354,7 @@ class TestChecks:
             assert ("200 later cases since 2027-03" in page) == (left == 0)
         overlapping = fc.monitoring.answer(
             calibration,
-            later,
+            later + 7,
             site="north",
             key=keys["north"],
             **(options | {"period": "2027-03-02/2027-03-03"}),

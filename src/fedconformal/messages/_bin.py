@@ -347,8 +347,17 @@ class _Search:
             correction = self.correction(1 - gamma * (1 - self.level))
             corrected = rank + correction
             if corrected < self.n and (best is None or corrected < best.local_rank + best.correction):
-                best = BinLevel(gamma=gamma, local_rank=rank, correction=correction)
+                best = BinLevel(gamma=self._least_gamma(correction), local_rank=rank, correction=correction)
         return best
+
+    def _least_gamma(self, correction: int) -> Fraction:
+        """Return the smallest gamma with this correction, which leaves most of the guarantee."""
+        miss = self.n_cells * math.exp(-float(self.epsilon) * correction / 2)
+        spent = -math.expm1(self.m * math.log1p(-miss)) / float(1 - self.level)
+        gamma = Fraction(math.ceil(spent * 10**9), 10**9)
+        while self.correction(1 - gamma * (1 - self.level)) > correction:  # by rounding
+            gamma += Fraction(1, 10**9)
+        return gamma
 
     def _reach(self, local_rank: int, server_rank: int) -> float:
         """Highest level that these ranks reach, whichever sites are missing."""

@@ -162,8 +162,10 @@ class SumQuestion:
 
 def _hash_rows(rows: NDArray[Any]) -> list[bytes]:
     """Return a short hash of each row of numbers, in order."""
-    flat = np.ascontiguousarray(rows.reshape(len(rows), -1), dtype="<f8") + 0.0  # -0.0 is 0.0
-    return sorted(blake2b(row.tobytes(), digest_size=_TOKEN).digest() for row in flat)
+    flat = rows.reshape(len(rows), -1).astype("<f8") + 0.0  # -0.0 is 0.0
+    raw, width = memoryview(flat.tobytes()), 8 * flat.shape[1]
+    places = range(0, len(raw), width)
+    return sorted(blake2b(raw[place : place + width], digest_size=_TOKEN).digest() for place in places)
 
 
 class SumRecord:
@@ -285,8 +287,9 @@ def _find_difference(earlier: _Exact, now: _Exact, fewest: int) -> str | None:
     moved = groups == before and now.labels != earlier.labels
     if earlier.context == now.context and (earlier.cases != now.cases or moved):
         return "an exact sum of other cases was answered before, and both would reveal how yours changed"
-    counts = [Counter(np.frombuffer(each.cases, f"S{_TOKEN}").tolist()) for each in (now, earlier)]
-    changed = ((counts[0] - counts[1]) + (counts[1] - counts[0])).total()
-    if earlier.context != now.context and changed < fewest:
-        return f"an exact sum of nearly the same cases was answered before, and {changed} differ"
+    if earlier.context != now.context:
+        here, there = (Counter(np.frombuffer(each.cases, "<u8").tolist()) for each in (now, earlier))
+        changed = ((here - there) + (there - here)).total()
+        if changed < fewest:
+            return f"an exact sum of nearly the same cases was answered before, and {changed} differ"
     return None
