@@ -354,7 +354,7 @@ class _Search:
         """Return the smallest gamma with this correction, which leaves most of the guarantee."""
         miss = self.n_cells * math.exp(-float(self.epsilon) * correction / 2)
         spent = -math.expm1(self.m * math.log1p(-miss)) / float(1 - self.level)
-        gamma = Fraction(math.ceil(spent * 10**9), 10**9)
+        gamma = Fraction(math.ceil(spent * 10**9) + 1, 10**9)  # the audit may round otherwise
         while self.correction(1 - gamma * (1 - self.level)) > correction:  # by rounding
             gamma += Fraction(1, 10**9)
         return gamma
