@@ -5,7 +5,7 @@ import math
 import struct
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fedconformal._text import count, quoted
@@ -257,14 +257,9 @@ def _recompute(
         if own is None or own.n != sizes[site] or _find_problem(planned, site, own) is not None
     ]
     yield _compare_names(contained, wrong, "all of it")
-    if wrong or planned.message.is_masked or any(level.votes is None for level in design.levels):
-        return
-    payloads, largest = {site: own.payload for site, own in sent.items() if own is not None}, -math.inf
-    for place, level in sorted(enumerate(design.levels), key=lambda pair: pair[1].confidence_level):
-        claim, reached = Claim(design, place, work), level.advice is None
-        largest = max(largest, audit.threshold(claim, payloads) if reached else math.inf)
-        follows = f"{claim.name}: the threshold follows from the reports"
-        yield Finding(follows, repr(largest), largest == part.thresholds[place])
+    if not wrong and not planned.message.is_masked:
+        payloads = {site: own.payload for site, own in sent.items() if own is not None}
+        yield from _follow(part, work, "reports", lambda claim: audit.threshold(claim, payloads))
 
 
 def _check_sum(part: CalibrationPart, used: Mapping[str, Report] | None, work: Work) -> Iterator[Finding]:
@@ -287,13 +282,20 @@ def _check_sum(part: CalibrationPart, used: Mapping[str, Report] | None, work: W
             columns = zip(*(struct.unpack(f"<{len(part.sums)}Q", row) for row in rows), strict=True)
             follows = [sum(each) % 2**64 for each in columns] == [each % 2**64 for each in part.sums]
         yield Finding("the sum follows from the reports", count(len(part.sums), "number"), follows)
+    yield from _follow(part, work, "sum", lambda claim: audit.threshold_of_sum(claim, part.sums))
+
+
+def _follow(
+    part: CalibrationPart, work: Work, source: str, recompute: Callable[[Claim], float]
+) -> Iterator[Finding]:
+    """Compare the thresholds with those recomputed, of which a higher level has no smaller one."""
     largest = -math.inf
-    for place, level in sorted(enumerate(design.levels), key=lambda pair: pair[1].confidence_level):
+    for place, level in sorted(enumerate(part.design.levels), key=lambda pair: pair[1].confidence_level):
         if level.votes is not None:
-            own_claim, reached = Claim(design, place, work), level.advice is None
-            largest = max(largest, audit.threshold_of_sum(own_claim, part.sums) if reached else math.inf)
-            follows = largest == part.thresholds[place]
-            yield Finding(f"{own_claim.name}: the threshold follows from the sum", repr(largest), follows)
+            claim = Claim(part.design, place, work)
+            largest = max(largest, recompute(claim) if level.advice is None else math.inf)
+            follows = f"{claim.name}: the threshold follows from the {source}"
+            yield Finding(follows, repr(largest), largest == part.thresholds[place])
 
 
 # -- assumptions and signatures ----------------------------------------------------------------------------
