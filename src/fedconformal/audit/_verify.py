@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from fedconformal._text import count, quoted
 from fedconformal.audit._base import (
-    MOST_OPERATIONS,
     Claim,
     Finding,
     MessageAudit,
@@ -43,9 +42,6 @@ from fedconformal.documents import (
     payload_class,
     signed_text,
 )
-
-SIGNED_REPORTS = "every report is signed with its site's key"
-"""The claim of a finding, by which it is found among others."""
 
 _ASSUMED = {
     "population": "alike",
@@ -126,29 +122,6 @@ def verify(
         *_check_author("plan", plan, () if plan.signature is None else signers),
         *_check_author("calibration", calibration, signers),
         *_check_signatures(calibration),
-    ]
-
-
-def verify_plan(plan: Plan, *, most_operations: float = MOST_OPERATIONS / 5) -> list[Finding]:
-    """Check that the designs of a plan satisfy their promises, before anybody answers.
-
-    Parameters
-    ----------
-    plan : Plan
-        The plan.
-    most_operations : float
-        Operations beyond which a claim is not verified; the usual number takes two seconds at most.
-
-    Returns
-    -------
-    list of Finding
-        One for each group and level; none for groups whose sizes come with the reports.
-    """
-    work = Work(most_operations)
-    return [
-        finding
-        for planned in plan.designs
-        for finding in _name_group(planned, _check_plan(planned, range(len(planned.levels)), work))
     ]
 
 
@@ -358,9 +331,9 @@ def _check_signatures(calibration: Calibration) -> list[Finding]:
     digest, reports = calibration.plan.digest, calibration.reports
     if not keys:
         signed = [each.site for each in reports if each.signature is not None]
-        return (
-            [_compare_names("no report is signed, as the plan lists no keys", signed, "")] if signed else []
-        )
+        claim = "no report is signed, as the plan lists no keys"
+        return [_compare_names(claim, signed, "")] if signed else []
+    claim = "every report is signed with its site's key"
     try:
         unsigned = [
             each.site
@@ -369,8 +342,8 @@ def _check_signatures(calibration: Calibration) -> list[Finding]:
             or not is_signature(each.signature, signed_text(digest, each.report), keys[each.site])
         ]
     except ImportError as error:
-        return [Finding(SIGNED_REPORTS, str(error), None)]
-    return [_compare_names(SIGNED_REPORTS, unsigned, f"{len(reports)} of {len(reports)}")]
+        return [Finding(claim, str(error), None)]
+    return [_compare_names(claim, unsigned, f"{len(reports)} of {len(reports)}")]
 
 
 # -- sites -------------------------------------------------------------------------------------------------
