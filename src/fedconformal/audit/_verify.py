@@ -9,14 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fedconformal._text import count, quoted
-from fedconformal.audit._base import (
-    Claim,
-    Finding,
-    MessageAudit,
-    NotVerifiableError,
-    Work,
-    find_place,
-)
+from fedconformal.audit._base import Claim, Finding, MessageAudit, NotVerifiableError, Work, find_place
 from fedconformal.audit._curves import BinAudit, CurveAudit
 from fedconformal.audit._ranks import CasesAudit, RanksAudit
 from fedconformal.documents import (
@@ -284,21 +277,22 @@ def _check_assumptions(calibration: Calibration) -> Finding:
     pairs = zip(plan.designs, calibration.parts, strict=True)
     missing = any(_find_missing(planned, part.design.site_names or ())[1] for planned, part in pairs)
     faulty = any(design.max_faulty for design in plan.designs)
-    private = any(getattr(design.message, "epsilon", None) is not None for design in plan.designs)
-    bearers = any(getattr(design.message, "bearers", ()) for design in plan.designs)
+    messages = [design.message for design in plan.designs]
+    private = any(getattr(message, "epsilon", None) is not None for message in messages)
+    bearers = any(getattr(message, "bearers", ()) for message in messages)
+    losses = any(getattr(message, name, None) for message in messages for name in ("parts", "starts"))
     applies = {
         **{_ASSUMED.get(design.promise, design.promise): True for design in plan.designs},
         "labels-first": "label" in grouped_by,
         "true-classes": "class" in grouped_by,
         "own-site": "site" in grouped_by,
-        "ties": not any(getattr(design.message, "parts", None) for design in plan.designs)
-        and not any(getattr(design.message, "starts", None) for design in plan.designs),
+        "ties": not losses,
         "silence": missing or plan.is_grouped,
         "faulty": faulty,
         "as-planned": not faulty,
         "private": private and not bearers,
         "private-sum": private and bearers,
-        "masked": any(design.message.is_masked for design in plan.designs),
+        "masked": any(message.is_masked for message in messages),
         "signed-whole": plan.is_grouped and plan.keys is not None,
         "not-authenticated": plan.keys is None,
         "several-levels": len(plan.designs[0].levels) > 1,
@@ -432,8 +426,7 @@ def _check_design(planned: Design, part: CalibrationPart) -> Finding:
     message = design.message if audit is None else planned.message
     if audit is not None and sites:
         message = audit.answered(planned, sites, places)
-    fields = {"sites": tuple(sites), "names": None, "expected": None, "levels": design.levels}
-    expected = planned.model_copy(update={**fields, "message": message})
+    expected = planned.answered_by(tuple(sites), levels=design.levels, message=message)
     differ = [name for name in Design.model_fields if getattr(design, name) != getattr(expected, name)]
     if differ or audit is not None:
         return _compare_names(claim, differ, count(design.n_sites or 0, "answer"))
@@ -453,14 +446,10 @@ def _check_received(calibration: Calibration) -> list[Finding]:
     list of Finding
     """
     received, answered = {each.site for each in calibration.reports}, set(calibration.answered)
-    partly = {refusal.source for part in calibration.parts for refusal in part.refused}
+    refused = [{refusal.source for refusal in part.refused} for part in calibration.parts]
+    counted = [set(part.design.site_names or ()) for part in calibration.parts]
+    partly, both = set[str]().union(*refused), set[str]().union(*map(set.intersection, refused, counted))
     wrong = (answered | partly) ^ received if calibration.plan.is_grouped else (answered ^ received) | partly
-    both = {
-        refusal.source
-        for part in calibration.parts
-        for refusal in part.refused
-        if refusal.source in (part.design.site_names or ())
-    }
     claim = "the reports that counted are of the sites that answered"
     return [
         _compare_names(claim, wrong, count(len(received), "report")),
