@@ -47,10 +47,6 @@ class Finding:
         """The word that tables show."""
         return "not verified" if self.holds is None else "yes" if self.holds else "NO"
 
-    def as_dict(self) -> dict[str, str | bool | None]:
-        """Return the finding as JSON has it: ``claim``, ``detail`` and ``holds``."""
-        return {"claim": self.claim, "detail": self.detail, "holds": self.holds}
-
 
 class NotVerifiableError(ValueError):
     """A claim that this auditor cannot recompute, and the reason."""

@@ -144,13 +144,13 @@ def _check_noisy(claim: Claim, n_sites: int, curves: Sequence[tuple[int, int, in
     key = (message.n_cells, n_sites, message.epsilon or Fraction(1))
     noise = claim.work.remember(key, lambda: CurveNoise(*key, claim.work))
     is_mean = claim.criterion == MEAN
+    numbers = np.array([number for number, _, _ in curves])
     rough = [noise.bound_roughly(n, votes, offsets, claim.level, mean=is_mean) for _, n, votes in curves]
+    lows, highs = np.array(rough).T
     if is_mean:
-        goal, low, high = claim.level, min(pair[0] for pair in rough), min(pair[1] for pair in rough)
+        goal, low, high = claim.level, lows.min(), highs.min()
     else:
-        pairs = list(zip((m for m, _, _ in curves), rough, strict=True))
-        goal = 1 - claim.delta
-        low, high = (1 - sum(m * pair[place] for m, pair in pairs) for place in (1, 0))
+        goal, low, high = 1 - claim.delta, 1 - numbers @ highs, 1 - numbers @ lows
     decided = decide(low, high, goal)
     if decided is False:
         return False, f"at most {high:.6f}"

@@ -529,11 +529,13 @@ def _check_left_out(calibration: Calibration, reports: Sequence[Report]) -> Find
 def _find_fitting(plan: Plan, reports: Sequence[Report]) -> list[Report]:
     """Return the reports that fit the plan as a whole; of sites with several different ones, none."""
     keys = {key.site: key.public_key for key in plan.keys or ()}
-    by_site: dict[str, dict[tuple[str, str | None], Report]] = defaultdict(dict)
-    for report in reports:
-        if _fits(plan, report) and (not keys or is_signed_by(report, keys.get(report.site, ""))):
-            by_site[report.site][report.digest, report.signature] = report
-    alone = [next(iter(found.values())) for found in by_site.values() if len(found) == 1]
+    different = {
+        (report.site, report.digest, report.signature): report
+        for report in reports
+        if _fits(plan, report) and (not keys or is_signed_by(report, keys.get(report.site, "")))
+    }
+    times = Counter(report.site for report in different.values())
+    alone = [report for report in different.values() if times[report.site] == 1]
     usual = _find_score(plan, alone)
     return [report for report in alone if report.score in (None, usual)]
 
