@@ -29,7 +29,6 @@ from fedconformal.audit._base import (
     Verdict,
     Work,
     decide,
-    find_place,
 )
 from fedconformal.audit._ranks import check_each, reach_votes
 from fedconformal.audit._votes import Voters, check_mean, check_missed
@@ -211,9 +210,8 @@ class CurveAudit(MessageAudit):
         copy: MessageData = message.model_copy(update={"own": own})
         return copy
 
-    def problem(self, planned: Design, n: int, site: str, payload: Any) -> str | None:
+    def problem(self, planned: Design, n: int, place: int | None, payload: Any) -> str | None:
         """Check the number of counts; exact ones may be understated."""
-        find_place(planned, n, site)
         message: Any = planned.message
         if len(payload.counts) != message.n_counts:
             return "another number of counts"
@@ -501,9 +499,8 @@ class BinAudit(MessageAudit):
 
     checks: ClassVar = {("population", MEAN): _check_cells}
 
-    def problem(self, planned: Design, n: int, site: str, payload: Any) -> str | None:
+    def problem(self, planned: Design, n: int, place: int | None, payload: Any) -> str | None:
         """Check that there is a cell for each level."""
-        find_place(planned, n, site)
         if len(payload.cells) != len(planned.levels):
             return "another number of cells"
         message: Any = planned.message

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fedconformal._text import count, quoted
-from fedconformal.audit._base import Claim, Finding, MessageAudit, NotVerifiableError, Work, find_place
+from fedconformal.audit._base import Claim, Finding, MessageAudit, NotVerifiableError, Work
 from fedconformal.audit._curves import BinAudit, CurveAudit
 from fedconformal.audit._ranks import CasesAudit, RanksAudit
 from fedconformal.documents import (
@@ -348,6 +348,20 @@ def _find_audit(design: Design) -> MessageAudit | None:
     return _AUDITS.get(type(design.message))
 
 
+def _find_place(planned: Design, n: int, site: str) -> int | None:
+    """Return the place of a site's kind in a plan that asks it; None while the plan is open.
+
+    Raises
+    ------
+    ValueError
+        If the plan does not ask this site.
+    """
+    place = planned.find_kind(n, site=site)
+    if place is not None and not planned.kinds[place].asked:
+        raise ValueError("the plan does not ask this site")
+    return place
+
+
 def _list_names(names: Iterable[str]) -> str:
     """Return a few names for a table."""
     listing = list(names)
@@ -413,7 +427,7 @@ def _check_design(planned: Design, part: CalibrationPart) -> Finding:
     for kind in design.kinds:
         for name in kind.names:
             try:
-                place = find_place(planned, kind.n, name)
+                place = _find_place(planned, kind.n, name)
             except ValueError as error:
                 return Finding(claim, f"{name}: {error}", False)
             names[-1 if place is None else place, kind.n].append(name)
@@ -572,11 +586,11 @@ def _find_problem(planned: Design, site: str, part: ReportPart) -> str | None:
     if audit is None or not isinstance(part.payload, payload_class(planned.message)):
         return "another message"
     try:
+        place = _find_place(planned, part.n, site)
         if isinstance(part.payload, MaskedPayload):
             length = planned.message.vector_length(len(planned.levels))
-            find_place(planned, part.n, site)
             return None if part.payload.n_numbers == length else "another number of masked numbers"
-        return audit.problem(planned, part.n, site, part.payload)
+        return audit.problem(planned, part.n, place, part.payload)
     except ValueError as error:
         return str(error)
 
