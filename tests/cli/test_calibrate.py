@@ -136,7 +136,7 @@ def test_findings_for_machines(run, calibrated):
     printed = json.loads(run("verify", "c.json", "--json").out)
     assert printed == {
         "verified": True,
-        "findings": [finding.as_dict() for finding in audit.verify(calibrated)],
+        "findings": [vars(finding) for finding in audit.verify(calibrated)],
     }
     assert set(printed["findings"][0]) == {"claim", "detail", "holds"}
 

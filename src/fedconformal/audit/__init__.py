@@ -4,7 +4,7 @@ Nothing is imported from the packages that make plans and calibrations, so that 
 repeated here.
 """
 
-from fedconformal.audit._base import MOST_OPERATIONS, Finding
-from fedconformal.audit._verify import SIGNED_REPORTS, verify, verify_plan
+from fedconformal.audit._base import Finding
+from fedconformal.audit._verify import verify
 
 __all__ = ["verify"]

@@ -47,10 +47,6 @@ class Finding:
         """The word that tables show."""
         return "not verified" if self.holds is None else "yes" if self.holds else "NO"
 
-    def as_dict(self) -> dict[str, str | bool | None]:
-        """Return the finding as JSON has it: ``claim``, ``detail`` and ``holds``."""
-        return {"claim": self.claim, "detail": self.detail, "holds": self.holds}
-
 
 class NotVerifiableError(ValueError):
     """A claim that this auditor cannot recompute, and the reason."""
@@ -188,8 +184,11 @@ class MessageAudit:
         """Return the message for sites that answered, whose kinds have these places in the plan."""
         return planned.message
 
-    def problem(self, planned: Design, n: int, site: str, payload: Any) -> str | None:
-        """Return the reason why the payload of a site of n scores does not fit the plan, if it does not."""
+    def problem(self, planned: Design, n: int, place: int | None, payload: Any) -> str | None:
+        """Return the reason why the payload of a site of n scores does not fit the plan, if it does not.
+
+        The place is that of its kind in the plan; None while the plan is open.
+        """
         raise NotImplementedError
 
     def threshold(self, claim: Claim, payloads: Mapping[str, Any]) -> float:
@@ -245,17 +244,3 @@ class MessageAudit:
         if (design.promise == "mixture") != any(kind.share is not None for kind in design.kinds):
             return False, "shares belong to a mixture"
         return check(claim)
-
-
-def find_place(planned: Design, n: int, site: str) -> int | None:
-    """Return the place of a site's kind in a plan that asks it; None while the plan is open.
-
-    Raises
-    ------
-    ValueError
-        If the plan does not ask this site.
-    """
-    place = planned.find_kind(n, site=site)
-    if place is not None and not planned.kinds[place].asked:
-        raise ValueError("the plan does not ask this site")
-    return place

@@ -29,7 +29,6 @@ from fedconformal.audit._base import (
     Verdict,
     Work,
     decide,
-    find_place,
 )
 from fedconformal.audit._ranks import check_each, reach_votes
 from fedconformal.audit._votes import Voters, check_mean, check_missed
@@ -144,13 +143,13 @@ def _check_noisy(claim: Claim, n_sites: int, curves: Sequence[tuple[int, int, in
     key = (message.n_cells, n_sites, message.epsilon or Fraction(1))
     noise = claim.work.remember(key, lambda: CurveNoise(*key, claim.work))
     is_mean = claim.criterion == MEAN
+    numbers = np.array([number for number, _, _ in curves])
     rough = [noise.bound_roughly(n, votes, offsets, claim.level, mean=is_mean) for _, n, votes in curves]
+    lows, highs = np.array(rough).T
     if is_mean:
-        goal, low, high = claim.level, min(pair[0] for pair in rough), min(pair[1] for pair in rough)
+        goal, low, high = claim.level, lows.min(), highs.min()
     else:
-        pairs = list(zip((m for m, _, _ in curves), rough, strict=True))
-        goal = 1 - claim.delta
-        low, high = (1 - sum(m * pair[place] for m, pair in pairs) for place in (1, 0))
+        goal, low, high = 1 - claim.delta, 1 - numbers @ highs, 1 - numbers @ lows
     decided = decide(low, high, goal)
     if decided is False:
         return False, f"at most {high:.6f}"
@@ -179,6 +178,18 @@ def _check_mixture(claim: Claim) -> Verdict:
     return least >= claim.level, f"at least {float(least):.12f}"
 
 
+def _are_answers(message: Any, counts: Sequence[int], most: int) -> bool:
+    """Return whether these can be counts of answers, then of wrong ones, of at most this many cases."""
+    cells = len(message.edges)
+    pairs = zip(counts[:cells], counts[cells:], strict=True)
+    return all(0 <= wrong <= answered for answered, wrong in pairs) and sum(counts[:cells]) <= most
+
+
+def _reach_of_noise(message: Any, cells: int) -> float:
+    """Return how far the noise of this many cells moves a sum at most, but for next to no probability."""
+    return 0.0 if message.epsilon is None else 2 / float(message.epsilon) * (80 + 12 * math.sqrt(cells)) + 1
+
+
 class CurveAudit(MessageAudit):
     """Audit of counts in the cells of a grid."""
 
@@ -199,23 +210,18 @@ class CurveAudit(MessageAudit):
         copy: MessageData = message.model_copy(update={"own": own})
         return copy
 
-    def problem(self, planned: Design, n: int, site: str, payload: Any) -> str | None:
+    def problem(self, planned: Design, n: int, place: int | None, payload: Any) -> str | None:
         """Check the number of counts; exact ones may be understated."""
-        find_place(planned, n, site)
         message: Any = planned.message
         if len(payload.counts) != message.n_counts:
             return "another number of counts"
         if message.starts is not None:
-            cells = len(message.edges)
-            pairs = zip(payload.counts[:cells], payload.counts[cells:], strict=True)
-            possible = all(0 <= wrong <= answered for answered, wrong in pairs)
-            return None if possible and sum(payload.counts[:cells]) <= n else "counts that cannot be"
-        if message.epsilon is None:
-            impossible = min(payload.counts) < 0 or sum(payload.counts) > n * (message.parts or 1)
+            possible = _are_answers(message, payload.counts, n)
+        elif message.epsilon is None:
+            possible = min(payload.counts) >= 0 and sum(payload.counts) <= n * (message.parts or 1)
         else:
-            reach = 2 / float(message.epsilon) * (80 + 12 * math.sqrt(message.n_cells)) + 1
-            impossible = abs(sum(payload.counts) - n) > reach
-        return "counts that cannot be" if impossible else None
+            possible = abs(sum(payload.counts) - n) <= _reach_of_noise(message, message.n_cells)
+        return None if possible else "counts that cannot be"
 
     def threshold(self, claim: Claim, payloads: Mapping[str, Any]) -> float:
         """Return the edge at which the counts are reached, by all sites together or by each."""
@@ -225,16 +231,17 @@ class CurveAudit(MessageAudit):
         if design.promise == "each-site":
             own = dict(zip(design.kinds, _find_own(claim), strict=True))
             cell = max(_find_passage(claim, counts[name], kind.n, own[kind]) for name, kind in kinds.items())
-            return float(message.edge(cell))
-        if design.promise == "mixture":
+        elif design.promise == "mixture":
             curves = (
                 [_share_votes(message, kind, n) for n in accumulate(counts[name])]
                 for name, kind in kinds.items()
             )
             votes = [sum(column) for column in zip(*curves, strict=True)]
             cell = next((i for i, total in enumerate(votes) if total >= claim.votes), message.n_cells - 1)
-            return float(message.edge(cell))
-        return self.threshold_of_sum(claim, [sum(column) for column in zip(*counts.values(), strict=True)])
+        else:
+            sums = [sum(column) for column in zip(*counts.values(), strict=True)]
+            return self.threshold_of_sum(claim, sums)
+        return float(message.edge(cell))
 
     def threshold_of_sum(self, claim: Claim, sums: Sequence[int]) -> float:
         """Return the edge at which the counts of all sites are reached."""
@@ -248,17 +255,12 @@ class CurveAudit(MessageAudit):
     def sum_problem(self, design: Design, sums: Sequence[int]) -> str | None:
         """Check the total, and that counts are at least 0, up to noise."""
         message: Any = design.message
-        whole, total, reach = _count_points(design) * (message.parts or 1), sum(sums), 0.0
+        whole, total = _count_points(design) * (message.parts or 1), sum(sums)
         if design.promise != "population":
             return "a sum that could be taken apart"
-        if message.epsilon is not None:
-            cells = message.n_cells * (len(message.bearers) or design.n_sites)
-            reach = 2 / float(message.epsilon) * (80 + 12 * math.sqrt(cells)) + 1
         if message.starts is not None:
-            cells = len(message.edges)
-            pairs = zip(sums[:cells], sums[cells:], strict=True)
-            possible = all(0 <= wrong <= answered for answered, wrong in pairs)
-            return None if possible and sum(sums[:cells]) <= whole else "counts that cannot be"
+            return None if _are_answers(message, sums, whole) else "counts that cannot be"
+        reach = _reach_of_noise(message, message.n_cells * (len(message.bearers) or design.n_sites or 0))
         possible = -reach <= min(sums) and max(sums) <= whole + reach and abs(total - whole) <= reach
         return None if possible else f"counts that cannot be, with a total of {total:,} for {whole:,}"
 
@@ -497,9 +499,8 @@ class BinAudit(MessageAudit):
 
     checks: ClassVar = {("population", MEAN): _check_cells}
 
-    def problem(self, planned: Design, n: int, site: str, payload: Any) -> str | None:
+    def problem(self, planned: Design, n: int, place: int | None, payload: Any) -> str | None:
         """Check that there is a cell for each level."""
-        find_place(planned, n, site)
         if len(payload.cells) != len(planned.levels):
             return "another number of cells"
         message: Any = planned.message

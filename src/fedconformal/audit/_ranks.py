@@ -16,7 +16,6 @@ from fedconformal.audit._base import (
     MessageAudit,
     NotVerifiableError,
     Verdict,
-    find_place,
 )
 from fedconformal.audit._votes import Voters, bound_coverage, check_mean, check_missed
 from fedconformal.documents import Design, Level, MessageData, RankLevel, RankRule, Ranks, SiteKind
@@ -138,9 +137,8 @@ class RanksAudit(MessageAudit):
             levels.append(RankLevel.of(ranks, tuple(open_votes if planned.is_open else votes), data.rule))
         return Ranks(levels=tuple(levels))
 
-    def problem(self, planned: Design, n: int, site: str, payload: Any) -> str | None:
+    def problem(self, planned: Design, n: int, place: int | None, payload: Any) -> str | None:
         """Compare the ranks that were sent with the plan's."""
-        place = find_place(planned, n, site)
         expected = [_find_ranks(planned, i, n, place) for i in range(len(planned.levels))]
         if [sent.ranks for sent in payload.levels] != expected:
             return "other ranks"
@@ -242,9 +240,8 @@ class CasesAudit(MessageAudit):
 
     checks: ClassVar = {("new-site", MEAN): _check_cases}
 
-    def problem(self, planned: Design, n: int, site: str, payload: Any) -> str | None:
+    def problem(self, planned: Design, n: int, place: int | None, payload: Any) -> str | None:
         """Compare the number of cases."""
-        find_place(planned, n, site)
         message: Any = planned.message
         if len(payload.values) != min(n, message.numbers):
             return "another number of cases"

@@ -5,19 +5,11 @@ import math
 import struct
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fedconformal._text import count, quoted
-from fedconformal.audit._base import (
-    MOST_OPERATIONS,
-    Claim,
-    Finding,
-    MessageAudit,
-    NotVerifiableError,
-    Work,
-    find_place,
-)
+from fedconformal.audit._base import Claim, Finding, MessageAudit, NotVerifiableError, Work
 from fedconformal.audit._curves import BinAudit, CurveAudit
 from fedconformal.audit._ranks import CasesAudit, RanksAudit
 from fedconformal.documents import (
@@ -43,9 +35,6 @@ from fedconformal.documents import (
     payload_class,
     signed_text,
 )
-
-SIGNED_REPORTS = "every report is signed with its site's key"
-"""The claim of a finding, by which it is found among others."""
 
 _ASSUMED = {
     "population": "alike",
@@ -126,29 +115,6 @@ def verify(
         *_check_author("plan", plan, () if plan.signature is None else signers),
         *_check_author("calibration", calibration, signers),
         *_check_signatures(calibration),
-    ]
-
-
-def verify_plan(plan: Plan, *, most_operations: float = MOST_OPERATIONS / 5) -> list[Finding]:
-    """Check that the designs of a plan satisfy their promises, before anybody answers.
-
-    Parameters
-    ----------
-    plan : Plan
-        The plan.
-    most_operations : float
-        Operations beyond which a claim is not verified; the usual number takes two seconds at most.
-
-    Returns
-    -------
-    list of Finding
-        One for each group and level; none for groups whose sizes come with the reports.
-    """
-    work = Work(most_operations)
-    return [
-        finding
-        for planned in plan.designs
-        for finding in _name_group(planned, _check_plan(planned, range(len(planned.levels)), work))
     ]
 
 
@@ -257,14 +223,9 @@ def _recompute(
         if own is None or own.n != sizes[site] or _find_problem(planned, site, own) is not None
     ]
     yield _compare_names(contained, wrong, "all of it")
-    if wrong or planned.message.is_masked or any(level.votes is None for level in design.levels):
-        return
-    payloads, largest = {site: own.payload for site, own in sent.items() if own is not None}, -math.inf
-    for place, level in sorted(enumerate(design.levels), key=lambda pair: pair[1].confidence_level):
-        claim, reached = Claim(design, place, work), level.advice is None
-        largest = max(largest, audit.threshold(claim, payloads) if reached else math.inf)
-        follows = f"{claim.name}: the threshold follows from the reports"
-        yield Finding(follows, repr(largest), largest == part.thresholds[place])
+    if not wrong and not planned.message.is_masked:
+        payloads = {site: own.payload for site, own in sent.items() if own is not None}
+        yield from _follow(part, work, "reports", lambda claim: audit.threshold(claim, payloads))
 
 
 def _check_sum(part: CalibrationPart, used: Mapping[str, Report] | None, work: Work) -> Iterator[Finding]:
@@ -287,13 +248,20 @@ def _check_sum(part: CalibrationPart, used: Mapping[str, Report] | None, work: W
             columns = zip(*(struct.unpack(f"<{len(part.sums)}Q", row) for row in rows), strict=True)
             follows = [sum(each) % 2**64 for each in columns] == [each % 2**64 for each in part.sums]
         yield Finding("the sum follows from the reports", count(len(part.sums), "number"), follows)
+    yield from _follow(part, work, "sum", lambda claim: audit.threshold_of_sum(claim, part.sums))
+
+
+def _follow(
+    part: CalibrationPart, work: Work, source: str, recompute: Callable[[Claim], float]
+) -> Iterator[Finding]:
+    """Compare the thresholds with those recomputed, of which a higher level has no smaller one."""
     largest = -math.inf
-    for place, level in sorted(enumerate(design.levels), key=lambda pair: pair[1].confidence_level):
+    for place, level in sorted(enumerate(part.design.levels), key=lambda pair: pair[1].confidence_level):
         if level.votes is not None:
-            own_claim, reached = Claim(design, place, work), level.advice is None
-            largest = max(largest, audit.threshold_of_sum(own_claim, part.sums) if reached else math.inf)
-            follows = largest == part.thresholds[place]
-            yield Finding(f"{own_claim.name}: the threshold follows from the sum", repr(largest), follows)
+            claim = Claim(part.design, place, work)
+            largest = max(largest, recompute(claim) if level.advice is None else math.inf)
+            follows = f"{claim.name}: the threshold follows from the {source}"
+            yield Finding(follows, repr(largest), largest == part.thresholds[place])
 
 
 # -- assumptions and signatures ----------------------------------------------------------------------------
@@ -309,21 +277,22 @@ def _check_assumptions(calibration: Calibration) -> Finding:
     pairs = zip(plan.designs, calibration.parts, strict=True)
     missing = any(_find_missing(planned, part.design.site_names or ())[1] for planned, part in pairs)
     faulty = any(design.max_faulty for design in plan.designs)
-    private = any(getattr(design.message, "epsilon", None) is not None for design in plan.designs)
-    bearers = any(getattr(design.message, "bearers", ()) for design in plan.designs)
+    messages = [design.message for design in plan.designs]
+    private = any(getattr(message, "epsilon", None) is not None for message in messages)
+    bearers = any(getattr(message, "bearers", ()) for message in messages)
+    losses = any(getattr(message, name, None) for message in messages for name in ("parts", "starts"))
     applies = {
         **{_ASSUMED.get(design.promise, design.promise): True for design in plan.designs},
         "labels-first": "label" in grouped_by,
         "true-classes": "class" in grouped_by,
         "own-site": "site" in grouped_by,
-        "ties": not any(getattr(design.message, "parts", None) for design in plan.designs)
-        and not any(getattr(design.message, "starts", None) for design in plan.designs),
+        "ties": not losses,
         "silence": missing or plan.is_grouped,
         "faulty": faulty,
         "as-planned": not faulty,
         "private": private and not bearers,
         "private-sum": private and bearers,
-        "masked": any(design.message.is_masked for design in plan.designs),
+        "masked": any(message.is_masked for message in messages),
         "signed-whole": plan.is_grouped and plan.keys is not None,
         "not-authenticated": plan.keys is None,
         "several-levels": len(plan.designs[0].levels) > 1,
@@ -356,9 +325,9 @@ def _check_signatures(calibration: Calibration) -> list[Finding]:
     digest, reports = calibration.plan.digest, calibration.reports
     if not keys:
         signed = [each.site for each in reports if each.signature is not None]
-        return (
-            [_compare_names("no report is signed, as the plan lists no keys", signed, "")] if signed else []
-        )
+        claim = "no report is signed, as the plan lists no keys"
+        return [_compare_names(claim, signed, "")] if signed else []
+    claim = "every report is signed with its site's key"
     try:
         unsigned = [
             each.site
@@ -367,8 +336,8 @@ def _check_signatures(calibration: Calibration) -> list[Finding]:
             or not is_signature(each.signature, signed_text(digest, each.report), keys[each.site])
         ]
     except ImportError as error:
-        return [Finding(SIGNED_REPORTS, str(error), None)]
-    return [_compare_names(SIGNED_REPORTS, unsigned, f"{len(reports)} of {len(reports)}")]
+        return [Finding(claim, str(error), None)]
+    return [_compare_names(claim, unsigned, f"{len(reports)} of {len(reports)}")]
 
 
 # -- sites -------------------------------------------------------------------------------------------------
@@ -377,6 +346,20 @@ def _check_signatures(calibration: Calibration) -> list[Finding]:
 def _find_audit(design: Design) -> MessageAudit | None:
     """Return the rules of a design's message; None if this auditor does not know them."""
     return _AUDITS.get(type(design.message))
+
+
+def _find_place(planned: Design, n: int, site: str) -> int | None:
+    """Return the place of a site's kind in a plan that asks it; None while the plan is open.
+
+    Raises
+    ------
+    ValueError
+        If the plan does not ask this site.
+    """
+    place = planned.find_kind(n, site=site)
+    if place is not None and not planned.kinds[place].asked:
+        raise ValueError("the plan does not ask this site")
+    return place
 
 
 def _list_names(names: Iterable[str]) -> str:
@@ -444,7 +427,7 @@ def _check_design(planned: Design, part: CalibrationPart) -> Finding:
     for kind in design.kinds:
         for name in kind.names:
             try:
-                place = find_place(planned, kind.n, name)
+                place = _find_place(planned, kind.n, name)
             except ValueError as error:
                 return Finding(claim, f"{name}: {error}", False)
             names[-1 if place is None else place, kind.n].append(name)
@@ -457,8 +440,7 @@ def _check_design(planned: Design, part: CalibrationPart) -> Finding:
     message = design.message if audit is None else planned.message
     if audit is not None and sites:
         message = audit.answered(planned, sites, places)
-    fields = {"sites": tuple(sites), "names": None, "expected": None, "levels": design.levels}
-    expected = planned.model_copy(update={**fields, "message": message})
+    expected = planned.answered_by(tuple(sites), levels=design.levels, message=message)
     differ = [name for name in Design.model_fields if getattr(design, name) != getattr(expected, name)]
     if differ or audit is not None:
         return _compare_names(claim, differ, count(design.n_sites or 0, "answer"))
@@ -478,14 +460,10 @@ def _check_received(calibration: Calibration) -> list[Finding]:
     list of Finding
     """
     received, answered = {each.site for each in calibration.reports}, set(calibration.answered)
-    partly = {refusal.source for part in calibration.parts for refusal in part.refused}
+    refused = [{refusal.source for refusal in part.refused} for part in calibration.parts]
+    counted = [set(part.design.site_names or ()) for part in calibration.parts]
+    partly, both = set[str]().union(*refused), set[str]().union(*map(set.intersection, refused, counted))
     wrong = (answered | partly) ^ received if calibration.plan.is_grouped else (answered ^ received) | partly
-    both = {
-        refusal.source
-        for part in calibration.parts
-        for refusal in part.refused
-        if refusal.source in (part.design.site_names or ())
-    }
     claim = "the reports that counted are of the sites that answered"
     return [
         _compare_names(claim, wrong, count(len(received), "report")),
@@ -565,11 +543,13 @@ def _check_left_out(calibration: Calibration, reports: Sequence[Report]) -> Find
 def _find_fitting(plan: Plan, reports: Sequence[Report]) -> list[Report]:
     """Return the reports that fit the plan as a whole; of sites with several different ones, none."""
     keys = {key.site: key.public_key for key in plan.keys or ()}
-    by_site: dict[str, dict[tuple[str, str | None], Report]] = defaultdict(dict)
-    for report in reports:
-        if _fits(plan, report) and (not keys or is_signed_by(report, keys.get(report.site, ""))):
-            by_site[report.site][report.digest, report.signature] = report
-    alone = [next(iter(found.values())) for found in by_site.values() if len(found) == 1]
+    different = {
+        (report.site, report.digest, report.signature): report
+        for report in reports
+        if _fits(plan, report) and (not keys or is_signed_by(report, keys.get(report.site, "")))
+    }
+    times = Counter(report.site for report in different.values())
+    alone = [report for report in different.values() if times[report.site] == 1]
     usual = _find_score(plan, alone)
     return [report for report in alone if report.score in (None, usual)]
 
@@ -606,11 +586,11 @@ def _find_problem(planned: Design, site: str, part: ReportPart) -> str | None:
     if audit is None or not isinstance(part.payload, payload_class(planned.message)):
         return "another message"
     try:
+        place = _find_place(planned, part.n, site)
         if isinstance(part.payload, MaskedPayload):
             length = planned.message.vector_length(len(planned.levels))
-            find_place(planned, part.n, site)
             return None if part.payload.n_numbers == length else "another number of masked numbers"
-        return audit.problem(planned, part.n, site, part.payload)
+        return audit.problem(planned, part.n, place, part.payload)
     except ValueError as error:
         return str(error)
 

@@ -140,7 +140,7 @@ def verify(
     # A claim that could not be recomputed is not verified.
     verified = bool(findings) and all(finding.holds for finding in findings)
     if json:
-        print_json({"verified": verified, "findings": [finding.as_dict() for finding in findings]})
+        print_json({"verified": verified, "findings": [vars(finding) for finding in findings]})
         raise typer.Exit(0 if verified else 1)
     table([{"claim": line.claim, "detail": line.detail, "holds": line.verdict} for line in findings])
     if sent is None and claimed.reports:

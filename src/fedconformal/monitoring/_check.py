@@ -401,14 +401,7 @@ def find_counts(calibration: Checked, answer: Check) -> list[_Count]:
     noise = None if answer.epsilon is None else CountNoise.of(epsilon_per_count(calibration, answer))
     epsilon = None if answer.epsilon is None else float(answer.epsilon)
     counts = [
-        _Count(
-            answer.site,
-            epsilon,
-            group_name(answer.by or (), group.values),
-            group.n,
-            group.covered,
-            noise,
-        )
+        _Count(answer.site, epsilon, group_name(answer.by or (), group.values), group.n, group.covered, noise)
         for group in answer.groups or ()
     ]
     if answer.groups is None or (noise is None and len(answer.groups) > 1):

@@ -517,18 +517,13 @@ def shifted_law(
     needed = design.levels[level].votes
     if needed is None:
         raise ValueError(f"this {document.kind} has no sites of known size to compute a coverage for")
-    ballot = _make_ballot(design, level)
-    names = design.site_names or [str(i + 1) for i in range(ballot.n_sites)]
+    rows = _list_rows(design, level)
+    names = design.site_names or [str(i + 1) for i in range(len(rows))]
     if unknown := sorted(set(distortion) - set(names)):
         raise ValueError(f"distortion must name sites ({quoted(sorted(names))}), got {unknown[0]!r}")
     for site, h in distortion.items():
         if not callable(h):
             raise TypeError(f"distortion[{site!r}] must be a function, got {h!r:.80}")
-    rows = [
-        (kind.n, ranks, votes)
-        for kind, ranks, votes in zip(ballot.sites, ballot.ranks, ballot.votes, strict=True)
-        for _ in range(kind.count)
-    ]
     alike = Counter(
         (*row, distortion.get(name, _identity)) for row, name in zip(rows, names, strict=True) if row[1]
     )
@@ -548,17 +543,20 @@ def shifted_law(
     )
 
 
-def _make_ballot(design: Design, level: int) -> Ballot:
-    """Return the ranks that each kind of site sends at a level, with their votes."""
-    message = design.message
+def _list_rows(design: Design, level: int) -> list[tuple[int, tuple[int, ...], tuple[int, ...]]]:
+    """Return the size of each site, the ranks that it sends at a level, and their votes."""
+    message, votes = design.message, messages.votes(design, level)
     if isinstance(message, Ranks):
-        return Ballot(design.kinds, message.levels[level].ranks, message.levels[level].all_votes())
-    if isinstance(message, Cases):  # drawn at random, which are as good as a site that has no others
-        votes = messages.of(message).votes(design, level) or ()
-        sizes = [len(of_kind) for of_kind in votes]
-        drawn = [kind.model_copy(update={"n": n}) for kind, n in zip(design.kinds, sizes, strict=True)]
-        return Ballot(tuple(drawn), tuple(tuple(range(1, n + 1)) for n in sizes), votes)
-    raise ValueError(f"plans of kind {message.kind!r} are not supported: sites send no scores of known rank")
+        sizes, ranks = [kind.n for kind in design.kinds], message.levels[level].ranks
+    elif isinstance(message, Cases):  # drawn at random, which are as good as a site that has no others
+        sizes = [len(own) for own in votes]
+        ranks = tuple(tuple(range(1, n + 1)) for n in sizes)
+    else:
+        kind = message.kind
+        raise ValueError(f"plans of kind {kind!r} are not supported: sites send no scores of known rank")
+    counts = [kind.count for kind in design.kinds]
+    rows = zip(counts, zip(sizes, ranks, votes, strict=True), strict=True)
+    return [row for number, row in rows for _ in range(number)]
 
 
 def _identity(c: Floats) -> Floats:

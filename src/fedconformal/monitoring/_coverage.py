@@ -320,12 +320,7 @@ def common_thresholds(checked: Answerable) -> tuple[float | None, ...]:
 
 
 def infer_coverage(
-    checked: Checked,
-    level: int,
-    n: int,
-    covered: int,
-    confidence: Fraction,
-    noise: CountNoise | None = None,
+    checked: Checked, level: int, n: int, covered: int, confidence: Fraction, noise: CountNoise | None = None
 ) -> CoverageCheck:
     """Infer the coverage at one of the levels from a count."""
     wanted = checked.selected_designs[0].levels[level].confidence_level

@@ -36,6 +36,7 @@ that report, less this bound, is a lower bound of the coverage of the whole mixt
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -77,9 +78,14 @@ class Counts:
         """Return the same batches as if they were of one row."""
         return replace(self, row=np.zeros_like(self.row))
 
+    @cached_property
+    def looks(self) -> Ints:
+        """Place of the first batch of each look."""
+        return np.flatnonzero(np.diff(self.look, prepend=-1))
+
     def by_look(self) -> list[Ints]:
         """Return the places of the batches of each look."""
-        return np.split(np.arange(self.look.size), np.flatnonzero(np.diff(self.look)) + 1)
+        return np.split(np.arange(self.look.size), self.looks[1:])
 
     def by_row(self) -> list[Ints]:
         """Return the places of the batches of each row."""
@@ -138,7 +144,7 @@ def level_evidence(
     p = special.expit(special.logit(miss) + _ODDS)
     ratios = log_likelihood(counts, p) - log_likelihood(counts, np.array([miss]), upper=True)
     rows = _start_anywhere(ratios, counts.look, counts.row, n_rows)
-    looks = np.flatnonzero(np.diff(counts.look, prepend=-1))
+    looks = counts.looks
     one = np.zeros(looks.size, dtype=np.int64)
     product = _start_anywhere(np.add.reduceat(ratios, looks, axis=0), counts.look[looks], one, 1)
     joined, first = np.unique(counts.row, return_index=True)
@@ -177,7 +183,7 @@ def mixture_evidence(counts: Counts, miss: float, shares: Floats) -> Floats:
     decay = np.exp(-1 / np.maximum(counts.scale, 1e-3))
     excess = np.where(counts.scale > 0, decay / (1 - decay**2), 0.0) / counts.n
     used = np.where(excess <= miss, shares[counts.row], 0.0)
-    looks = np.flatnonzero(np.diff(counts.look, prepend=-1))
+    looks = counts.looks
     mean = np.add.reduceat(used * (counts.missed / counts.n - excess), looks)
     most = np.where(np.add.reduceat(excess, looks) > 0, 0.5, 1.0)
     return bet(mean, miss, counts.look[looks], np.zeros(looks.size, dtype=np.int64), 1, most)
@@ -214,7 +220,7 @@ def change_evidence(counts: Counts, law: CoverageLaw) -> tuple[Floats, Floats]:
     array of shape (looks,)
         Of all rows together, whose counts are pooled, after each look.
     """
-    looks = np.flatnonzero(np.diff(counts.look, prepend=-1))
+    looks = counts.looks
     centre, least = 1 - law.mean(), 1 - float(law.ppf(0.05))
     if not 0 < centre < least < 1:
         return np.ones(counts.n.size), np.ones(looks.size)

@@ -180,9 +180,7 @@ class Watch:
         """Number of new cases of all sites."""
         first = self.rows[0].confidence_level
         rows = [row for row in self.rows if row.confidence_level == first]
-        rows = [
-            row for row in rows if row.site is not None
-        ] or rows  # of masked checks there is the sum alone
+        rows = [row for row in rows if row.site is not None] or rows  # masked checks have the sum alone
         whole = {row.site for row in rows if row.group is None}
         return sum(row.n for row in rows if row.group is None or row.site not in whole)
 
@@ -287,20 +285,13 @@ def watch(calibration: Checked, checks: Iterable[Check], *, false_alarm: float =
     is_sum, checks = any(check.masked for check in checks), add_up_checks(calibration, checks)
     refuse_misfits(calibration, checks, find_overlaps(checks))
     periods = sorted({read_period(check.period or "") for check in checks}, key=lambda days: days[::-1])
-    rows = [
-        row
-        for group, table in _tabulate(calibration, checks).items()
-        for i in calibration.selected_levels
-        for row in _watch_level(calibration, i, group, table, error)
-    ]
-    if is_sum:
-        rows = [replace(row, site=None) for row in rows if row.site is not None]
-    levels = [row.confidence_level for row in rows]
-    rows = [
-        row
-        for level in dict.fromkeys(levels)
-        for row in _name_sites([row for row in rows if row.confidence_level == level])
-    ]
+    rows: list[WatchRow] = []
+    tables = _tabulate(calibration, checks).items()
+    for i in calibration.selected_levels:
+        own = [row for group, table in tables for row in _watch_level(calibration, i, group, table, error)]
+        if is_sum:
+            own = [replace(row, site=None) for row in own if row.site is not None]
+        rows += _name_sites(own)
     first, last = min(periods), periods[-1]
     return Watch(tuple(rows), error, period_text(*first), period_text(*last), _next_period(*last))
 
@@ -333,23 +324,16 @@ def _next_period(first: date, last: date) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """All counts of one group of cases, in the order of time; ``covered`` has a column for each level."""
+    """All counts of one group of cases at each level, in the order of time."""
 
     sites: tuple[str, ...]
     periods: tuple[str, ...]
-    n: Ints
-    covered: Ints
-    scale: Floats
-    look: Ints
-    row: Ints
-
-    def counts(self, level: int) -> Counts:
-        """Return the counts at one level."""
-        return Counts(self.n, self.n - self.covered[:, level], self.scale, self.look, self.row)
+    levels: tuple[Counts, ...]
 
     def points(self, level: int) -> Callable[[Ints, float], WatchPoint]:
         """Return a function that makes a point of batches that belong together, and of their evidence."""
-        n, covered, scale = self.n.tolist(), self.covered[:, level].tolist(), self.scale.tolist()
+        counts = self.levels[level]
+        n, scale, covered = counts.n.tolist(), counts.scale.tolist(), (counts.n - counts.missed).tolist()
 
         def make(batches: Ints, evidence: float) -> WatchPoint:
             own = batches.tolist()
@@ -375,7 +359,8 @@ def _tabulate(calibration: Checked, checks: Sequence[Check]) -> dict[str | None,
         look, site, periods, *numbers = zip(*sorted(by_group[group]), strict=True)
         sites, row = np.unique(site, return_inverse=True)
         n, covered, noise = (np.array(column) for column in numbers)
-        tables[group] = _Table(tuple(sites.tolist()), periods, n, covered, noise, np.array(look), row)
+        levels = [Counts(n, n - own, noise, np.array(look), row) for own in covered.T]
+        tables[group] = _Table(tuple(sites.tolist()), periods, tuple(levels))
     return tables
 
 
@@ -385,7 +370,7 @@ def _watch_level(
     """Return the rows of all sites together and of each, for one group of cases at one level."""
     design, threshold = calibration.selected_designs[0], common_thresholds(calibration)[level]
     promise, asked = PROMISES[design.promise](), float(design.levels[level].confidence_level)
-    counts, m = table.counts(level), len(table.sites)
+    counts, m = table.levels[level], len(table.sites)
     shares = {name: float(kind.share or 0) for kind in design.kinds for name in kind.names}
     own_shares = np.array([shares.get(site, 0.0) for site in table.sites])
     inside = counts  # without sites to which nothing was promised: as if their noise were infinite
