@@ -7,11 +7,9 @@ from itertools import accumulate, repeat
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
 from fedconformal._util import Bools, Floats, Ints
 from fedconformal.laws._sites import (
-    OUTSIDE,
     OrderStatistics,
     SiteLaw,
     equal_cdf,
@@ -283,7 +281,6 @@ def choose_tally(votes: Votes, finite: Votes, max_faulty: int) -> Tally:
 _NOISE = 1e-14  # more than rounding leaves of a tail probability of zero, and less than matters
 _TOLERANCE = 1e-13  # of integrals over a window scaled to length one
 _LAST = float(np.nextafter(1.0, 0.0))  # the largest coverage below 1, where the cdf is continuous
-_NARROW = 0.25  # steps narrower than this share of the window get panels of their own
 
 
 @dataclass(frozen=True, eq=False)
@@ -439,7 +436,7 @@ class Federation:
         if self.equal is not None:
             m, n, l = self.equal
             return equal_moments(m, n, l, self.needed(ks) - self.max_faulty)
-        low, high = self._window(ks)
+        low, high = self._window(np.array([ks.min(), ks.max()]))
         width = high - low
 
         def integrand(u: Floats) -> Floats:
@@ -447,15 +444,14 @@ class Federation:
             return np.concatenate([cdf, u[:, None] * cdf], axis=1)
 
         kinks = self._tally.kinks(self.needed(ks), self._below, low, min(high, _LAST))
-        edges = (self._edges(low, high, kinks) - low) / width
-        area, lever = np.split(integrate(integrand, edges, tolerance=_TOLERANCE), 2)
+        edges = np.unique([low, high, *kinks[(kinks > low) & (kinks < high)]])
+        area, lever = np.split(integrate(integrand, (edges - low) / width, tolerance=_TOLERANCE), 2)
         mean, variance = window_moments(np.asarray(low), np.asarray(high), area, lever)
         return mean, variance
 
-    def _window(self, ks: Ints) -> tuple[float, float]:
-        """Return where the coverage lies but for a negligible mass, first by bounds, then on grids."""
-        ends = np.array([ks.min(), ks.max()])
-        low, high = self.sites.bracket(*self._tail_probabilities(*self.needed(ends).tolist()))
+    def _window(self, ends: Ints) -> tuple[float, float]:
+        """Return where the coverage lies but for a negligible mass, for the fewest and most votes needed."""
+        low, high = 0.0, 1.0
         for _ in range(12):
             grid = np.linspace(low, high, 17)
             cdf = self.cdf(np.minimum(grid, _LAST), ends, digits=False)
@@ -467,26 +463,3 @@ class Federation:
             if high - low > previous / 2:
                 break
         return low, high
-
-    def _tail_probabilities(self, first: int, last: int) -> tuple[float, float]:
-        """Return how unlikely a number must lie below, or above, for the votes to surely fail, or suffice."""
-        honest = min(int(self.counts[self._finite.by_site > 0].sum()), self.n_sites - self.max_faulty)
-        enough = self._finite.fewest_sites(first - self._tally.first + 1)
-        missing = self._finite.fewest_sites(self._tally.last - last + 1)
-        below, above = (
-            float(special.betaincinv(sites, honest - sites + 1, OUTSIDE))
-            for sites in np.clip([enough, missing], 1, honest)
-        )
-        return below, above
-
-    def _edges(self, low: float, high: float, kinks: Floats) -> Floats:
-        """Return the ends of panels: those of the window and of narrow steps, and kinks."""
-        edges = np.array([low, high, *kinks[(kinks > low) & (kinks < high)]])
-        if isinstance(self.sites, OrderStatistics):
-            starts, ends = self.sites.steps(_NARROW * (high - low))
-            for i in np.argsort(ends - starts):
-                for x in (starts[i], ends[i]):
-                    # Sites that are nearly alike share their panels.
-                    if low < x < high and np.abs(edges - x).min() > (ends[i] - starts[i]) / 2:
-                        edges = np.append(edges, x)
-        return np.unique(edges)

@@ -22,8 +22,6 @@ MEAN_ERROR = 1e-12
 OUTSIDE = 1e-18
 """Mass left outside the window of integration."""
 
-_OUTSIDE = 1e-17  # of a step: what is left below its first and above its last point
-
 Distortion = Callable[[Floats], ArrayLike]
 """``h(c) = F_site(F^{-1}(c))``: the share of a site's scores below the c-quantile of the test point's."""
 
@@ -42,10 +40,6 @@ class SiteLaw(Protocol):
 
     def below(self, c: Floats) -> Floats:
         """Return P(number <= c-quantile): ``c.shape`` followed by the blocks' shape."""
-        ...
-
-    def bracket(self, v: float, w: float) -> tuple[float, float]:
-        """Return two coverages: finite numbers lie below the first with at most v, above the last with w."""
         ...
 
 
@@ -103,23 +97,6 @@ class OrderStatistics:
         p = special.betainc(a, b, share)
         return p if proper.all() else np.where(proper, p, (self.local_ranks < 1).astype(float))
 
-    def bracket(self, v: float, w: float) -> tuple[float, float]:
-        """Return the extreme quantiles of the finite numbers."""
-        a, b, proper = self.shape
-        if not proper.any():
-            return 0.0, 1.0
-        low = special.betaincinv(a[proper], b[proper], v)
-        high = 1.0 - special.betaincinv(b[proper], a[proper], w)
-        below_surely = bool((self.local_ranks < 1).any())
-        return 0.0 if below_surely else float(low.min()), float(high.max())
-
-    def steps(self, narrower: float) -> tuple[Floats, Floats]:
-        """Return first and last points of all rises from 0 to 1 that are narrower than this."""
-        a, b, proper = self.shape
-        narrow = proper & (16 * np.sqrt(a * b / (a + b + 1)) / (a + b) < narrower)
-        a, b = a[narrow], b[narrow]
-        return special.betaincinv(a, b, _OUTSIDE), 1 - special.betaincinv(b, a, _OUTSIDE)
-
 
 @dataclass(frozen=True, eq=False)
 class Shifted:
@@ -160,10 +137,6 @@ class Shifted:
         if not np.all((share >= 0) & (share <= 1)):
             raise ValueError("a distortion must map [0, 1] to [0, 1]")
         return self.base.below_shares(share.reshape(*share.shape, *[1] * (self.base.local_ranks.ndim - 1)))
-
-    def bracket(self, v: float, w: float) -> tuple[float, float]:
-        """Return the whole range, as a distortion may do anything."""
-        return 0.0, 1.0
 
 
 # -- integrals over the coverage, by Clenshaw-Curtis quadrature on panels that are halved where needed ------
