@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from scipy import special
 
 from fedconformal.laws._curves import binomial_masses
-from fedconformal.laws._votes import Votes, added_tails, honest_counts, tilted_tails, vote_tails
+from fedconformal.laws._votes import (
+    Votes,
+    added_tails,
+    heaviest,
+    honest_counts,
+    tilted_tails,
+    vote_tails,
+)
 from vote_laws import cases
 
 
@@ -123,4 +130,4 @@ def test_the_largest_sites(blocks, data):
     some = votes([count for count, _ in blocks], [[weight] for _, weight in blocks])
     every = sorted((weight for count, weight in blocks for _ in range(count)), reverse=True)
     n = data.draw(st.integers(0, len(every)))
-    assert some.largest(n) == sum(every[:n])
+    assert heaviest(some.by_site, some.counts, n) == sum(every[:n])

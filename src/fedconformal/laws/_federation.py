@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, repeat
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,6 +23,7 @@ from fedconformal.laws._votes import (
     Places,
     Votes,
     departures,
+    heaviest,
     honest_counts,
     make_frame,
     power,
@@ -139,6 +140,16 @@ def n_choices(counts: Ints, max_faulty: int) -> int:
     return ways[-1]
 
 
+def leave_out(counts: Ints, n_sites: int, first: int = 0) -> Iterator[Ints]:
+    """Yield the sites of each block that are left, for every choice of those that are left out."""
+    if n_sites == 0:
+        yield counts
+        return
+    for b in range(first, counts.size):
+        for out in range(1, min(n_sites, int(counts[b])) + 1):
+            yield from leave_out(counts - out * (np.arange(counts.size) == b), n_sites - out, b + 1)
+
+
 @dataclass(frozen=True, eq=False)
 class Choices:
     """All ways to choose faulty sites, by how many of each block, and the worst of them everywhere."""
@@ -148,30 +159,27 @@ class Choices:
     max_faulty: int
 
     @cached_property
-    def _faulty(self) -> Ints:
-        """Number of faulty sites of each block, for every choice."""
-        choices = list(_choices(self.votes.counts.tolist(), 0, self.max_faulty))
-        faulty = np.zeros((len(choices), self.votes.counts.size), dtype=np.int64)
-        for row, choice in zip(faulty, choices, strict=True):
-            row[list(choice)] = list(choice.values())
-        return faulty
-
-    @property
     def first(self) -> int:
         """More votes than any faulty sites have."""
-        return self.votes.largest(self.max_faulty) + 1
+        return heaviest(self.votes.by_site, self.votes.counts, self.max_faulty) + 1
 
     @cached_property
     def last(self) -> int:
         """Votes of all finite numbers, and of those that can be finite at faulty sites only."""
-        return self.finite.total + int((self._faulty @ (self.votes.by_site - self.finite.by_site)).max())
+        infinite = self.votes.by_site - self.finite.by_site
+        return self.finite.total + heaviest(infinite, self.votes.counts, self.max_faulty)
 
     def tails(self, ks: Ints, p: Floats, *, digits: bool) -> Floats:
         """Return the largest tail of any choice."""
-        if digits and len(self._faulty) <= _FEW and worth_adding(self.finite, len(p), digits=True):
-            honest = [Votes(self.finite.counts - faulty, self.finite.weights) for faulty in self._faulty]
-            needed = [ks - int(faulty @ self.votes.by_site) for faulty in self._faulty]
-            return np.asarray(np.max(list(map(vote_tails, needed, repeat(p), honest)), axis=0))
+        is_few = n_choices(self.votes.counts, self.max_faulty) <= _FEW
+        if digits and is_few and worth_adding(self.finite, len(p), digits=True):
+            tails = [
+                vote_tails(
+                    ks - (self.votes.counts - left) @ self.votes.by_site, p, Votes(left, self.finite.weights)
+                )
+                for left in leave_out(self.votes.counts, self.max_faulty)
+            ]
+            return np.asarray(np.max(tails, axis=0))
         return np.asarray(self._all_tails(ks, p).max(axis=0))
 
     def kinks(self, ks: Ints, below: Callable[[Floats], Floats], low: float, high: float) -> Floats:
@@ -208,7 +216,7 @@ class Choices:
     def _spectral(self, ks: Ints, p: Floats) -> Floats:
         """Return the same by characteristic functions, in which faulty sites cast all their votes."""
         if not len(p):
-            return np.empty((len(self._faulty), 0, ks.size))
+            return np.empty((1, 0, ks.size))
         frame = make_frame(p, self.finite, gift=self.first - 1, faulty=self.max_faulty)
         factors = self._factors(p, frame)
         weights = np.conj(frame.levels * (frame.turns(-ks[:, None, None] * frame.frequencies) - frame.ends))
@@ -252,17 +260,6 @@ def _waves(
         product = product * factors[b][0]
 
 
-def _choices(counts: list[int], first: int, left: int) -> Iterator[dict[int, int]]:
-    """Yield the number of faulty sites by block, in the order of ``_waves``."""
-    if left == 0:
-        yield {}
-        return
-    for b in range(first, len(counts)):
-        for a in range(1, min(left, counts[b]) + 1):
-            for others in _choices(counts, b + 1, left - a):
-                yield {b: a, **others}
-
-
 Tally = Everyone | OneVoteEach | Choices
 """Ways to count the votes of a federation."""
 
@@ -275,7 +272,7 @@ def choose_tally(votes: Votes, finite: Votes, max_faulty: int) -> Tally:
         return OneVoteEach(votes, finite, max_faulty)
     if n_choices(votes.counts, max_faulty) <= MOST_CHOICES:
         return Choices(votes, finite, max_faulty)
-    return Everyone(finite, votes.largest(max_faulty))
+    return Everyone(finite, heaviest(votes.by_site, votes.counts, max_faulty))
 
 
 _NOISE = 1e-14  # more than rounding leaves of a tail probability of zero, and less than matters

@@ -301,20 +301,12 @@ def equal_cdf(
     return tail
 
 
-def equal_quantile(
-    m: int,
-    n: int,
-    l: ArrayLike,
-    k: ArrayLike,
-    *,
-    lower: ArrayLike | None = None,
-    upper: ArrayLike | None = None,
-) -> Floats:
-    """Return the coverage with this mass below it (``lower``) or above it (``upper``)."""
+def equal_quantile(m: int, n: int, l: ArrayLike, k: ArrayLike, mass: ArrayLike, *, upper: bool) -> Floats:
+    """Return the coverage with this mass above it (``upper``), or below it."""
     l, k = np.asarray(l, float), np.asarray(k, float)
-    if upper is None:
-        return np.asarray(special.betaincinv(l, n - l + 1, special.betaincinv(k, m - k + 1, lower)))
-    return np.asarray(1.0 - special.betaincinv(n - l + 1, l, special.betaincinv(m - k + 1, k, upper)))
+    if upper:
+        return np.asarray(1.0 - special.betaincinv(n - l + 1, l, special.betaincinv(m - k + 1, k, mass)))
+    return np.asarray(special.betaincinv(l, n - l + 1, special.betaincinv(k, m - k + 1, mass)))
 
 
 def equal_moments(m: int, n: int, l: ArrayLike, k: ArrayLike) -> tuple[Floats, Floats]:
@@ -349,8 +341,7 @@ def equal_moments(m: int, n: int, l: ArrayLike, k: ArrayLike) -> tuple[Floats, F
 
 def _equal_moments(m: int, n: int, l: Floats, k: Floats) -> Floats:
     u, w = legendre(_NODES)
-    low = equal_quantile(m, n, l, k, lower=OUTSIDE)
-    high = equal_quantile(m, n, l, k, upper=OUTSIDE)
+    low, high = (equal_quantile(m, n, l, k, OUTSIDE, upper=upper) for upper in (False, True))
     c = low[:, None] + (high - low)[:, None] * u
     cdf = equal_cdf(m, n, l[:, None], k[:, None], c, digits=False)
     return window_moments(low, high, cdf @ w, cdf @ (w * u))

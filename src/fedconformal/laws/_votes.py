@@ -1,6 +1,7 @@
 """Votes of blocks of equal sites, and their distribution by its characteristic function."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
@@ -66,13 +67,6 @@ class Votes:
         """Block of each site."""
         return np.repeat(np.arange(self.counts.size), self.counts)
 
-    def largest(self, n_sites: int) -> int:
-        """Return the most votes that this many sites can have together."""
-        order = np.argsort(-self.by_site)
-        counts = self.counts[order]
-        before = np.cumsum(counts) - counts
-        return int(np.clip(n_sites - before, 0, counts) @ self.by_site[order])
-
     def mean(self, p: Floats) -> Floats:
         """Return the expected votes, for each row of probabilities."""
         return np.asarray(np.einsum("rbi,bi,b->r", p, self.weights, self.counts))
@@ -82,6 +76,15 @@ class Votes:
         squares = np.diff(self.cast.astype(float) ** 2, axis=1, prepend=0)
         first, second = (np.einsum("rbi,bi->rb", p, steps) for steps in (self.weights, squares))
         return np.asarray(np.maximum(second - first**2, 0.0) @ self.counts)
+
+
+def heaviest(amounts: Iterable[int], counts: Iterable[int], n_sites: int) -> int:
+    """Return the sum over the sites that have most, from the amount of each kind of site and their number."""
+    total = 0
+    for amount, count in sorted(zip(amounts, counts, strict=True), reverse=True):
+        total += int(amount) * min(int(count), n_sites)
+        n_sites -= min(int(count), n_sites)
+    return total
 
 
 def masses(p: Floats) -> Floats:

@@ -15,7 +15,8 @@ import numpy as np
 from fedconformal._util import Bools, Floats, Ints
 from fedconformal.documents import LARGEST_N, MOST_SITES, Advice, RankRule, SiteKind, total_sites
 from fedconformal.laws import CoverageLaw, OrderStatistics
-from fedconformal.laws._votes import Votes
+from fedconformal.laws._federation import MOST_CHOICES, leave_out, n_choices
+from fedconformal.laws._votes import Votes, heaviest
 from fedconformal.planning._ballot import (
     Ballot,
     Candidates,
@@ -24,7 +25,6 @@ from fedconformal.planning._ballot import (
     candidates,
     common_share,
     counts_of,
-    heaviest,
     maxima,
     single_candidate,
     sizes_of,
@@ -90,9 +90,6 @@ def _is_pivotal(cast: list[list[int]], counts: Ints, votes: int, block: int, tot
 # finite numbers. The largest number is then the threshold: if that satisfies the criterion, some does.
 
 
-_MOST_CHOICES = 1000
-
-
 def tolerates_missing(tried: Candidates, row: int, goal: Goal, n_missing: int) -> bool:
     """Return whether some finite threshold satisfies the criterion, whichever sites are missing.
 
@@ -118,10 +115,10 @@ def tolerates_missing(tried: Candidates, row: int, goal: Goal, n_missing: int) -
     counts = np.where(tried.weights[row].any(axis=1), tried.counts, 0)
     if _tolerates_any(tried, row, goal, counts, n_missing):
         return True
+    if n_choices(np.append(counts, n_missing), n_missing) > MOST_CHOICES:
+        return False
     # Large sites do most harm by missing, so they are tried first.
-    choices = sorted(
-        remaining_sites(counts, n_missing) or [counts * 0], key=lambda left: int(left @ tried.n_points)
-    )
+    choices = sorted(leave_out(counts, n_missing), key=lambda left: int(left @ tried.n_points))
     return all(_suffices(tried, row, goal, left) for left in choices)
 
 
@@ -132,8 +129,7 @@ def _tolerates_any(tried: Candidates, row: int, goal: Goal, counts: Ints, n_miss
     below only if U is at most twice the most votes that faulty sites have, and those of missing ones.
     """
     by_site, finite = (part[row].sum(axis=1) for part in (tried.weights, tried.finite))
-    lies = heaviest(by_site.tolist(), counts.tolist(), goal.max_faulty)
-    missing = heaviest(finite.tolist(), counts.tolist(), n_missing)
+    lies, missing = heaviest(by_site, counts, goal.max_faulty), heaviest(finite, counts, n_missing)
     votes = int(finite @ counts) - 2 * lies - missing
     enough = votes > 0 and int(counts.sum()) - n_missing > 2 * goal.max_faulty
     return enough and satisfies(_left(tried, row, counts), votes, replace(goal, max_faulty=0))
@@ -152,20 +148,6 @@ def _left(tried: Candidates, row: int, counts: Ints) -> Candidates:
     return single_candidate(tried.n_points[there], counts[there], ranks, weights)
 
 
-def remaining_sites(counts: Ints, n_missing: int) -> list[Ints] | None:
-    """Return the sites of each block that are left, for each choice of missing ones; None if too many."""
-    left = [(counts, 0)]
-    for b in range(counts.size):
-        left = [
-            (rest - missing * (np.arange(counts.size) == b), gone + missing)
-            for rest, gone in left
-            for missing in range(min(n_missing - gone, int(counts[b])) + 1)
-        ]
-        if len(left) > _MOST_CHOICES:
-            return None
-    return [rest for rest, gone in left if gone == n_missing]
-
-
 def _largest_suffices(tried: Candidates, row: int, goal: Goal, n_missing: int) -> bool:
     """Return whether the largest number satisfies the criterion, whoever is missing.
 
@@ -181,7 +163,7 @@ def _largest_suffices(tried: Candidates, row: int, goal: Goal, n_missing: int) -
     if abs(margin) > error or (tops != n).any():
         return margin > error
     # The largest of all scores, if the largest sites are missing.
-    points = int(n @ counts) - heaviest(n.tolist(), counts.tolist(), n_missing)
+    points = int(n @ counts) - heaviest(n, counts, n_missing)
     pooled = single_candidate(*(np.array([number]) for number in (points, 1, [points])))
     return goal.criterion.settles(ExactReferee(pooled, 0, 1, 0), goal)
 
