@@ -41,11 +41,10 @@ from fedconformal.laws._votes import (
 MOST_CHOICES = 1000
 """Ways to choose the faulty sites up to which all are tried."""
 
-_GRID = 129
+_GRID = 33
 _HALVINGS = 40
 _ROWS = 32
 _HELD = 2**22  # numbers
-_GRID_OF_CHOICES = 33
 _FEW = 32  # choices whose small tails are worth their digits
 _ROUNDING = 1e-13  # tails closer than this may be equal
 _RESOLUTION = 1e-12  # of kinks, in units of the window
@@ -184,7 +183,7 @@ class Choices:
 
     def kinks(self, ks: Ints, below: Callable[[Floats], Floats], low: float, high: float) -> Floats:
         """Return where the tails of two choices cross, as far as the grid shows it."""
-        grid = np.linspace(low, high, _GRID_OF_CHOICES)
+        grid = np.linspace(low, high, _GRID)
         tails = self._all_tails(ks, below(grid))
         worst = tails.argmax(axis=0)
         cell, k = np.nonzero(worst[1:] != worst[:-1])

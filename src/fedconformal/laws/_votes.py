@@ -373,6 +373,9 @@ def _tails(ks: Ints, p: Floats, votes: Votes, *, digits: bool) -> Floats:
     if alone.size == 1 and p.shape[2] == 1:
         needed = -(-ks // votes.by_site[alone])
         return np.asarray(special.betainc(needed, votes.counts[alone] - needed + 1, p[:, alone, 0]))
+    if p.shape[2] == 1 and ks.min() == votes.total:
+        everybody = np.prod(p[:, :, 0] ** np.where(votes.by_site > 0, votes.counts, 0), axis=1)
+        return np.repeat(everybody[:, None], ks.size, axis=1)
     if worth_adding(votes, len(p), digits=digits):
         return added_tails(ks, p, votes)
     tails = spectral_tails(ks, p, votes)
