@@ -43,8 +43,8 @@ def test_the_lower_tail_down_to_the_smallest_numbers():
 def test_quantiles_invert_both_tails(size):
     for l, k in [(size // 2, size // 3), (9 * size // 10, size // 2), (size // 4, 9 * size // 10)]:
         for q in (1e-18, 1e-6, 0.3):
-            low = equal_quantile(size, size, l, k, lower=q)
-            high = equal_quantile(size, size, l, k, upper=q)
+            low = equal_quantile(size, size, l, k, q, upper=False)
+            high = equal_quantile(size, size, l, k, q, upper=True)
             assert equal_cdf(size, size, l, k, low) == pytest.approx(q, rel=1e-6)
             assert equal_cdf(size, size, l, k, high, upper=True) == pytest.approx(q, rel=1e-6)
 

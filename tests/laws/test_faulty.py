@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal.laws import exact_mean
-from fedconformal.laws._federation import Choices, Everyone, OneVoteEach, choose_tally, n_choices
+from fedconformal.laws._federation import Choices, Everyone, OneVoteEach, choose_tally, leave_out, n_choices
 from fedconformal.laws._votes import Votes, vote_tails
 from support import kolmogorov_distance, kolmogorov_limit, simulated_coverage
 from vote_laws import GRID, federations, random_votes, totals, worst_cdf
@@ -88,8 +88,9 @@ def test_beyond_a_thousand_choices_all_sites_are_kept_and_the_largest_are_given_
 def one_by_one(choices, ks, p):
     """The worst tail, from the law of each choice by itself."""
     tails = []
-    for faulty in choices._faulty:
-        honest = Votes(choices.finite.counts - faulty, choices.finite.weights)
+    for left in leave_out(choices.votes.counts, choices.max_faulty):
+        faulty = choices.votes.counts - left
+        honest = Votes(left, choices.finite.weights)
         tails.append(vote_tails(ks - int(faulty @ choices.votes.by_site), p, honest))
     return np.max(tails, axis=0)
 

@@ -22,31 +22,12 @@ def two_numbers():
     return OrderStatistics(np.array([5, 8, 3]), np.array([[2, 5], [7, 9], [4, 4]]))
 
 
-def test_a_bracket_holds_all_finite_numbers(two_numbers):
-    low, high = two_numbers.bracket(1e-3, 1e-4)
-    finite = ~two_numbers.sends_infinity
-    assert two_numbers.below(np.array([low]))[0][finite].max() == pytest.approx(1e-3)
-    assert (1 - two_numbers.below(np.array([high])))[0][finite].max() == pytest.approx(1e-4)
-    assert OrderStatistics(np.array([5]), np.array([6])).bracket(0.1, 0.1) == (0.0, 1.0)
-    assert OrderStatistics(np.array([5, 5]), np.array([0, 3])).bracket(0.1, 0.1)[0] == 0.0
-
-
-def test_steps_are_where_a_large_site_decides():
-    sites = OrderStatistics(np.array([19, 10**8]), np.array([[9, 10], [9 * 10**7, 10**8 + 1]]))
-    starts, ends = sites.steps(0.1)
-    assert starts.size == 1
-    assert ends - starts < 1e-3
-    assert sites.below(starts)[0, 1, 0] < 1e-16
-    assert sites.below(ends)[0, 1, 0] > 1 - 1e-15
-
-
 def test_a_shifted_site_is_seen_through_its_distortion(one_number, two_numbers):
     c = np.array([0.3, 0.8])
     for base in (one_number, two_numbers):
         shifted = Shifted(base, [square, square, square])
         assert shifted.below(c) == pytest.approx(base.below(c**2))
         assert (shifted.sends_infinity == base.sends_infinity).all()
-        assert shifted.bracket(0.1, 0.1) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize("wrong", [lambda c: 2 * c, lambda c: c * np.nan])

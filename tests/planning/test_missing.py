@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.laws._federation import Federation
-from fedconformal.planning import CRITERIA, PROMISES, Ballot, Goal, Solution
+from fedconformal.laws._federation import Federation, leave_out
+from fedconformal.planning import CRITERIA, PROMISES, Ballot, Goal, Solution, _choosing
 from fedconformal.planning._ballot import single_candidate
-from fedconformal.planning._choosing import _suffices, _tolerates_any, remaining_sites, tolerates_missing
+from fedconformal.planning._choosing import _suffices, _tolerates_any, tolerates_missing
 from planning import plans
 from planning.plans import alike, kinds, quiet, tolerates
 
@@ -195,13 +195,21 @@ def test_every_choice_of_missing_sites_is_listed_once(counts, missing):
         tuple(there.count(b) for b in range(len(counts)))
         for there in combinations(sites, len(sites) - missing)
     }
-    found = [tuple(rest.tolist()) for rest in remaining_sites(np.array(counts), missing)]
+    found = [tuple(rest.tolist()) for rest in leave_out(np.array(counts), missing)]
     assert len(found) == len(kept)
     assert set(found) == kept
 
 
-def test_too_many_choices_are_not_listed():
-    assert remaining_sites(np.ones(60, dtype=int), 4) is None
+def test_too_many_choices_are_not_tried(monkeypatch):
+    tried_choices = []
+    monkeypatch.setattr(_choosing, "_suffices", lambda *args: tried_choices.append(1) or True)
+    sizes, counts = np.arange(40, 100), np.ones(60, dtype=int)
+    tried = single_candidate(sizes, counts, sizes[:, None])
+    goal = Goal(Fraction(9999, 10000), max_faulty=1)  # beyond what the bound can tell
+    assert not tolerates_missing(tried, 0, goal, 2)
+    assert not tried_choices
+    assert tolerates_missing(tried, 0, goal, 1)
+    assert len(tried_choices) == 60
 
 
 @pytest.mark.parametrize("criterion", ["marginal", "conditional"])
@@ -230,7 +238,7 @@ def test_the_bound_for_any_missing_site_says_nothing_that_trying_all_does_not():
             tried = single_candidate(sizes, counts, ranks, weights)
             if _tolerates_any(tried, 0, goal, counts, 1):
                 sure += 1
-                assert all(_suffices(tried, 0, goal, left) for left in remaining_sites(counts, 1))
+                assert all(_suffices(tried, 0, goal, left) for left in leave_out(counts, 1))
     assert sure
 
 

@@ -21,7 +21,6 @@ Distortions = Distortion | Sequence[Distortion | None] | None
 
 _SMALL = 1e-5  # probabilities below it need the digits of the cdf
 _TOLERANCE = 2e-13  # of a quantile's log-odds
-_OUTSIDE = 1e-3  # of the window of a summary, on either side
 _LARGEST_ODDS = 800.0  # beyond the log-odds of every float between 0 and 1
 
 
@@ -257,8 +256,8 @@ class CoverageLaw:
     def _quantile(self, q: Floats) -> Floats:
         if self.federation.equal is not None:
             m, n, l = self.federation.equal
-            low = equal_quantile(m, n, l, self._rank, lower=np.minimum(q, 0.5))
-            high = equal_quantile(m, n, l, self._rank, upper=np.minimum(1 - q, 0.5))
+            low = equal_quantile(m, n, l, self._rank, np.minimum(q, 0.5), upper=False)
+            high = equal_quantile(m, n, l, self._rank, np.minimum(1 - q, 0.5), upper=True)
             return np.where(q <= 0.5, low, high)
         small = bool((q < _SMALL).any())
         from scipy.optimize import elementwise  # costs 20 MB, and few calls need it

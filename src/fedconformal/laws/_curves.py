@@ -318,10 +318,6 @@ class NoisyCurve:
             values.append(float((masses[0] * heights).sum()))  # as a dot product, threads would wait
         return np.asarray(np.clip(values, 0.0, 1.0)).reshape(c.shape)
 
-    def bracket(self, v: float, w: float) -> tuple[float, float]:
-        """Return the whole range, as noise has no bounds."""
-        return 0.0, 1.0
-
     @cached_property
     def mean_bound(self) -> float:
         """Lower bound of the marginal coverage for exchangeable scores of any distribution."""

@@ -3,15 +3,13 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, repeat
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
 from fedconformal._util import Bools, Floats, Ints
 from fedconformal.laws._sites import (
-    OUTSIDE,
     OrderStatistics,
     SiteLaw,
     equal_cdf,
@@ -25,6 +23,7 @@ from fedconformal.laws._votes import (
     Places,
     Votes,
     departures,
+    heaviest,
     honest_counts,
     make_frame,
     power,
@@ -42,11 +41,10 @@ from fedconformal.laws._votes import (
 MOST_CHOICES = 1000
 """Ways to choose the faulty sites up to which all are tried."""
 
-_GRID = 129
+_GRID = 33
 _HALVINGS = 40
 _ROWS = 32
 _HELD = 2**22  # numbers
-_GRID_OF_CHOICES = 33
 _FEW = 32  # choices whose small tails are worth their digits
 _ROUNDING = 1e-13  # tails closer than this may be equal
 _RESOLUTION = 1e-12  # of kinks, in units of the window
@@ -141,6 +139,16 @@ def n_choices(counts: Ints, max_faulty: int) -> int:
     return ways[-1]
 
 
+def leave_out(counts: Ints, n_sites: int, first: int = 0) -> Iterator[Ints]:
+    """Yield the sites of each block that are left, for every choice of those that are left out."""
+    if n_sites == 0:
+        yield counts
+        return
+    for b in range(first, counts.size):
+        for out in range(1, min(n_sites, int(counts[b])) + 1):
+            yield from leave_out(counts - out * (np.arange(counts.size) == b), n_sites - out, b + 1)
+
+
 @dataclass(frozen=True, eq=False)
 class Choices:
     """All ways to choose faulty sites, by how many of each block, and the worst of them everywhere."""
@@ -150,35 +158,32 @@ class Choices:
     max_faulty: int
 
     @cached_property
-    def _faulty(self) -> Ints:
-        """Number of faulty sites of each block, for every choice."""
-        choices = list(_choices(self.votes.counts.tolist(), 0, self.max_faulty))
-        faulty = np.zeros((len(choices), self.votes.counts.size), dtype=np.int64)
-        for row, choice in zip(faulty, choices, strict=True):
-            row[list(choice)] = list(choice.values())
-        return faulty
-
-    @property
     def first(self) -> int:
         """More votes than any faulty sites have."""
-        return self.votes.largest(self.max_faulty) + 1
+        return heaviest(self.votes.by_site, self.votes.counts, self.max_faulty) + 1
 
     @cached_property
     def last(self) -> int:
         """Votes of all finite numbers, and of those that can be finite at faulty sites only."""
-        return self.finite.total + int((self._faulty @ (self.votes.by_site - self.finite.by_site)).max())
+        infinite = self.votes.by_site - self.finite.by_site
+        return self.finite.total + heaviest(infinite, self.votes.counts, self.max_faulty)
 
     def tails(self, ks: Ints, p: Floats, *, digits: bool) -> Floats:
         """Return the largest tail of any choice."""
-        if digits and len(self._faulty) <= _FEW and worth_adding(self.finite, len(p), digits=True):
-            honest = [Votes(self.finite.counts - faulty, self.finite.weights) for faulty in self._faulty]
-            needed = [ks - int(faulty @ self.votes.by_site) for faulty in self._faulty]
-            return np.asarray(np.max(list(map(vote_tails, needed, repeat(p), honest)), axis=0))
+        is_few = n_choices(self.votes.counts, self.max_faulty) <= _FEW
+        if digits and is_few and worth_adding(self.finite, len(p), digits=True):
+            tails = [
+                vote_tails(
+                    ks - (self.votes.counts - left) @ self.votes.by_site, p, Votes(left, self.finite.weights)
+                )
+                for left in leave_out(self.votes.counts, self.max_faulty)
+            ]
+            return np.asarray(np.max(tails, axis=0))
         return np.asarray(self._all_tails(ks, p).max(axis=0))
 
     def kinks(self, ks: Ints, below: Callable[[Floats], Floats], low: float, high: float) -> Floats:
         """Return where the tails of two choices cross, as far as the grid shows it."""
-        grid = np.linspace(low, high, _GRID_OF_CHOICES)
+        grid = np.linspace(low, high, _GRID)
         tails = self._all_tails(ks, below(grid))
         worst = tails.argmax(axis=0)
         cell, k = np.nonzero(worst[1:] != worst[:-1])
@@ -210,7 +215,7 @@ class Choices:
     def _spectral(self, ks: Ints, p: Floats) -> Floats:
         """Return the same by characteristic functions, in which faulty sites cast all their votes."""
         if not len(p):
-            return np.empty((len(self._faulty), 0, ks.size))
+            return np.empty((1, 0, ks.size))
         frame = make_frame(p, self.finite, gift=self.first - 1, faulty=self.max_faulty)
         factors = self._factors(p, frame)
         weights = np.conj(frame.levels * (frame.turns(-ks[:, None, None] * frame.frequencies) - frame.ends))
@@ -254,17 +259,6 @@ def _waves(
         product = product * factors[b][0]
 
 
-def _choices(counts: list[int], first: int, left: int) -> Iterator[dict[int, int]]:
-    """Yield the number of faulty sites by block, in the order of ``_waves``."""
-    if left == 0:
-        yield {}
-        return
-    for b in range(first, len(counts)):
-        for a in range(1, min(left, counts[b]) + 1):
-            for others in _choices(counts, b + 1, left - a):
-                yield {b: a, **others}
-
-
 Tally = Everyone | OneVoteEach | Choices
 """Ways to count the votes of a federation."""
 
@@ -277,13 +271,12 @@ def choose_tally(votes: Votes, finite: Votes, max_faulty: int) -> Tally:
         return OneVoteEach(votes, finite, max_faulty)
     if n_choices(votes.counts, max_faulty) <= MOST_CHOICES:
         return Choices(votes, finite, max_faulty)
-    return Everyone(finite, votes.largest(max_faulty))
+    return Everyone(finite, heaviest(votes.by_site, votes.counts, max_faulty))
 
 
 _NOISE = 1e-14  # more than rounding leaves of a tail probability of zero, and less than matters
 _TOLERANCE = 1e-13  # of integrals over a window scaled to length one
 _LAST = float(np.nextafter(1.0, 0.0))  # the largest coverage below 1, where the cdf is continuous
-_NARROW = 0.25  # steps narrower than this share of the window get panels of their own
 
 
 @dataclass(frozen=True, eq=False)
@@ -439,7 +432,7 @@ class Federation:
         if self.equal is not None:
             m, n, l = self.equal
             return equal_moments(m, n, l, self.needed(ks) - self.max_faulty)
-        low, high = self._window(ks)
+        low, high = self._window(np.array([ks.min(), ks.max()]))
         width = high - low
 
         def integrand(u: Floats) -> Floats:
@@ -447,15 +440,14 @@ class Federation:
             return np.concatenate([cdf, u[:, None] * cdf], axis=1)
 
         kinks = self._tally.kinks(self.needed(ks), self._below, low, min(high, _LAST))
-        edges = (self._edges(low, high, kinks) - low) / width
-        area, lever = np.split(integrate(integrand, edges, tolerance=_TOLERANCE), 2)
+        edges = np.unique([low, high, *kinks[(kinks > low) & (kinks < high)]])
+        area, lever = np.split(integrate(integrand, (edges - low) / width, tolerance=_TOLERANCE), 2)
         mean, variance = window_moments(np.asarray(low), np.asarray(high), area, lever)
         return mean, variance
 
-    def _window(self, ks: Ints) -> tuple[float, float]:
-        """Return where the coverage lies but for a negligible mass, first by bounds, then on grids."""
-        ends = np.array([ks.min(), ks.max()])
-        low, high = self.sites.bracket(*self._tail_probabilities(*self.needed(ends).tolist()))
+    def _window(self, ends: Ints) -> tuple[float, float]:
+        """Return where the coverage lies but for a negligible mass, for the fewest and most votes needed."""
+        low, high = 0.0, 1.0
         for _ in range(12):
             grid = np.linspace(low, high, 17)
             cdf = self.cdf(np.minimum(grid, _LAST), ends, digits=False)
@@ -467,26 +459,3 @@ class Federation:
             if high - low > previous / 2:
                 break
         return low, high
-
-    def _tail_probabilities(self, first: int, last: int) -> tuple[float, float]:
-        """Return how unlikely a number must lie below, or above, for the votes to surely fail, or suffice."""
-        honest = min(int(self.counts[self._finite.by_site > 0].sum()), self.n_sites - self.max_faulty)
-        enough = self._finite.fewest_sites(first - self._tally.first + 1)
-        missing = self._finite.fewest_sites(self._tally.last - last + 1)
-        below, above = (
-            float(special.betaincinv(sites, honest - sites + 1, OUTSIDE))
-            for sites in np.clip([enough, missing], 1, honest)
-        )
-        return below, above
-
-    def _edges(self, low: float, high: float, kinks: Floats) -> Floats:
-        """Return the ends of panels: those of the window and of narrow steps, and kinks."""
-        edges = np.array([low, high, *kinks[(kinks > low) & (kinks < high)]])
-        if isinstance(self.sites, OrderStatistics):
-            starts, ends = self.sites.steps(_NARROW * (high - low))
-            for i in np.argsort(ends - starts):
-                for x in (starts[i], ends[i]):
-                    # Sites that are nearly alike share their panels.
-                    if low < x < high and np.abs(edges - x).min() > (ends[i] - starts[i]) / 2:
-                        edges = np.append(edges, x)
-        return np.unique(edges)

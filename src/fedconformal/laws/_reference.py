@@ -267,52 +267,24 @@ def heterogeneous_coverage_bound(
     actual = CoverageLaw(n_sites, n_points, local_rank, server_rank, weights=weights, distortion=distortion)
     loss = heterogeneity_loss(actual.federation)
     if _util.choice("coupling", coupling, ("same", "best")) == "best":
-        loss = min(loss, _transport_loss(actual.federation, alike.federation))
+        loss = min(loss, heterogeneity_loss(actual.federation, is_matched=True))
     return alike.mean() - loss
 
 
-def _transport_loss(actual: Federation, alike: Federation) -> float:
-    """Return E d(S, S') if cells of the two scores are matched so that its value at midpoints is smallest.
-
-    Any matching is a coupling of two uniform variables, so the proposition holds for it; the distance is
-    then integrated within matched cells. Zero for sites that are not ``Shifted``.
-    """
-    from scipy import optimize, spatial  # which nothing else here needs
-
-    if not isinstance(actual.sites, Shifted):
-        return 0.0
-
-    ks = actual.unit * np.arange(0, actual.n_votes // actual.unit + 2)
-
-    def masses(side: Federation, c: Floats) -> Floats:
-        return np.asarray(np.diff(side.cdf(c, ks, digits=False)))
-
-    middles = (np.arange(_CELLS) + 0.5) / _CELLS
-    cost = spatial.distance.cdist(masses(actual, middles), masses(alike, middles), "cityblock")
-    _, match = optimize.linear_sum_assignment(cost)
-    shifts = (match - np.arange(_CELLS)) / _CELLS
-
-    def apart(c: Floats) -> Floats:
-        cell = np.minimum((c * _CELLS).astype(int), _CELLS - 1)
-        matched = np.clip(c + shifts[cell], 0.0, 1.0)
-        return np.asarray(np.abs(masses(actual, c) - masses(alike, matched)).sum(axis=1, keepdims=True) / 2)
-
-    rises = _edges(actual.sites)
-    moved = (rises[:, None] - shifts).ravel()  # where the matched score has its own
-    places = np.concatenate([rises, np.arange(_CELLS + 1) / _CELLS, moved[(moved > 0) & (moved < 1)]])
-    return float(integrate(apart, np.unique(places), tolerance=1e-9)[0])
-
-
-def heterogeneity_loss(federation: Federation) -> float:
+def heterogeneity_loss(federation: Federation, *, is_matched: bool = False) -> float:
     """Return a bound of what differences between honest sites cost in mean coverage (Proposition 3.4).
 
     With S the votes below a test score given that score, S' the votes if all sites were like the test point,
-    the coverage differs by at most E d(S, S'), d the total-variation distance.
+    the coverage differs by at most E d(S, S'), d the total-variation distance, for any joint distribution of
+    the two scores.
 
     Parameters
     ----------
     federation : Federation
         The sites; ``max_faulty`` is ignored.
+    is_matched : bool
+        True to match cells of the two scores so that the distance at midpoints is smallest; else they are
+        equal.
 
     Returns
     -------
@@ -321,17 +293,32 @@ def heterogeneity_loss(federation: Federation) -> float:
     """
     if not isinstance(federation.sites, Shifted):
         return 0.0
-    sides = [
+    actual, alike = (
         Federation(sites, federation.counts, weights=federation.weights)
         for sites in (federation.sites, federation.sites.base)
-    ]
+    )
     ks = federation.unit * np.arange(0, federation.n_votes // federation.unit + 2)
 
-    def distance(c: Floats) -> Floats:
-        actual, alike = (np.diff(side.cdf(c, ks, digits=False)) for side in sides)
-        return np.asarray(np.abs(actual - alike).sum(axis=1, keepdims=True) / 2)
+    def masses(side: Federation, c: Floats) -> Floats:
+        return np.asarray(np.diff(side.cdf(c, ks, digits=False)))
 
-    return float(integrate(distance, _edges(federation.sites), tolerance=1e-9)[0])
+    edges, shifts = _edges(federation.sites), np.zeros(_CELLS)
+    if is_matched:
+        from scipy import optimize, spatial  # which nothing else here needs
+
+        cells = np.arange(_CELLS + 1) / _CELLS
+        middles = cells[:-1] + 0.5 / _CELLS
+        cost = spatial.distance.cdist(masses(actual, middles), masses(alike, middles), "cityblock")
+        shifts = (optimize.linear_sum_assignment(cost)[1] - np.arange(_CELLS)) / _CELLS
+        moved = (edges[:, None] - shifts).ravel()  # where the matched score has its rises
+        edges = np.unique(np.concatenate([edges, cells, moved[(moved > 0) & (moved < 1)]]))
+
+    def distance(c: Floats) -> Floats:
+        cell = np.minimum((c * _CELLS).astype(int), _CELLS - 1)
+        matched = np.clip(c + shifts[cell], 0.0, 1.0)
+        return np.asarray(np.abs(masses(actual, c) - masses(alike, matched)).sum(axis=1, keepdims=True) / 2)
+
+    return float(integrate(distance, edges, tolerance=1e-9)[0])
 
 
 def _edges(sites: Shifted) -> Floats:

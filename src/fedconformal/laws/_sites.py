@@ -22,8 +22,6 @@ MEAN_ERROR = 1e-12
 OUTSIDE = 1e-18
 """Mass left outside the window of integration."""
 
-_OUTSIDE = 1e-17  # of a step: what is left below its first and above its last point
-
 Distortion = Callable[[Floats], ArrayLike]
 """``h(c) = F_site(F^{-1}(c))``: the share of a site's scores below the c-quantile of the test point's."""
 
@@ -42,10 +40,6 @@ class SiteLaw(Protocol):
 
     def below(self, c: Floats) -> Floats:
         """Return P(number <= c-quantile): ``c.shape`` followed by the blocks' shape."""
-        ...
-
-    def bracket(self, v: float, w: float) -> tuple[float, float]:
-        """Return two coverages: finite numbers lie below the first with at most v, above the last with w."""
         ...
 
 
@@ -103,23 +97,6 @@ class OrderStatistics:
         p = special.betainc(a, b, share)
         return p if proper.all() else np.where(proper, p, (self.local_ranks < 1).astype(float))
 
-    def bracket(self, v: float, w: float) -> tuple[float, float]:
-        """Return the extreme quantiles of the finite numbers."""
-        a, b, proper = self.shape
-        if not proper.any():
-            return 0.0, 1.0
-        low = special.betaincinv(a[proper], b[proper], v)
-        high = 1.0 - special.betaincinv(b[proper], a[proper], w)
-        below_surely = bool((self.local_ranks < 1).any())
-        return 0.0 if below_surely else float(low.min()), float(high.max())
-
-    def steps(self, narrower: float) -> tuple[Floats, Floats]:
-        """Return first and last points of all rises from 0 to 1 that are narrower than this."""
-        a, b, proper = self.shape
-        narrow = proper & (16 * np.sqrt(a * b / (a + b + 1)) / (a + b) < narrower)
-        a, b = a[narrow], b[narrow]
-        return special.betaincinv(a, b, _OUTSIDE), 1 - special.betaincinv(b, a, _OUTSIDE)
-
 
 @dataclass(frozen=True, eq=False)
 class Shifted:
@@ -161,10 +138,6 @@ class Shifted:
             raise ValueError("a distortion must map [0, 1] to [0, 1]")
         return self.base.below_shares(share.reshape(*share.shape, *[1] * (self.base.local_ranks.ndim - 1)))
 
-    def bracket(self, v: float, w: float) -> tuple[float, float]:
-        """Return the whole range, as a distortion may do anything."""
-        return 0.0, 1.0
-
 
 # -- integrals over the coverage, by Clenshaw-Curtis quadrature on panels that are halved where needed ------
 
@@ -172,7 +145,7 @@ class Shifted:
 # between them, however narrow it is.
 
 
-_COARSE, _FINE = 48, 96  # degrees of the two rules; the nodes of the first are every other one of the second
+_DEGREE = 48
 _ROUNDS = 48
 _LAST = 8  # the error is judged by the last eighth of the coefficients
 
@@ -201,14 +174,14 @@ def legendre(nodes: int) -> tuple[Floats, Floats]:
 
 
 @cache
-def _rule(degree: int) -> tuple[Floats, Floats, Floats]:
+def _rule() -> tuple[Floats, Floats, Floats]:
     """Return nodes on [0, 1], weights, and the matrix from values to the last Chebyshev coefficients."""
-    j = np.arange(degree + 1)
-    ends = np.where((j == 0) | (j == degree), 0.5, 1.0)
-    coefficients = 2 / degree * ends[:, None] * ends * np.cos(np.pi / degree * np.outer(j, j))
+    j = np.arange(_DEGREE + 1)
+    ends = np.where((j == 0) | (j == _DEGREE), 0.5, 1.0)
+    coefficients = 2 / _DEGREE * ends[:, None] * ends * np.cos(np.pi / _DEGREE * np.outer(j, j))
     even = j[::2]
     weights = (coefficients[::2] / (1.0 - even**2)[:, None]).sum(axis=0)
-    return (1 - np.cos(np.pi * j / degree)) / 2, weights, coefficients[-degree // _LAST :]
+    return (1 - np.cos(np.pi * j / _DEGREE)) / 2, weights, coefficients[-_DEGREE // _LAST :]
 
 
 def integrate(f: Callable[[Floats], Floats], edges: Floats, *, tolerance: float) -> Floats:
@@ -234,38 +207,20 @@ def integrate(f: Callable[[Floats], Floats], edges: Floats, *, tolerance: float)
     >>> integrate(lambda c: np.stack([c, c**2], axis=-1), np.array([0.0, 1.0]), tolerance=1e-12).round(6)
     array([0.5     , 0.333333])
     """
-    total: Floats | float = 0.0
-    lows, highs = edges[:-1], edges[1:]
+    nodes, weights, last = _rule()
+    total, lows, highs = np.zeros(1), edges[:-1], edges[1:]
     for left in range(_ROUNDS, -1, -1):
-        values = _values(f, lows, highs, _rule(_COARSE)[0])
-        done, areas = _areas(values, highs - lows, tolerance)
-        total = total + areas[done].sum(axis=0)
-        if done.all():
-            break
-        lows, highs, values = lows[~done], highs[~done], values[~done]
-        between = _values(f, lows, highs, _rule(_FINE)[0][1::2])
-        both = np.empty((len(values), _FINE + 1, values.shape[2]))
-        both[:, ::2], both[:, 1::2] = values, between
-        done, areas = _areas(both, highs - lows, tolerance)
-        total = total + areas[done | (left == 0)].sum(axis=0)
+        width = (highs - lows)[:, None]
+        x = lows[:, None] + width * nodes
+        values = np.asarray(f(x.ravel())).reshape(*x.shape, -1)
+        error = width[:, 0] * np.abs(last @ values).max(axis=(1, 2), initial=0.0)
+        done = (error <= tolerance) | (left == 0)
+        total = total + (width * (weights @ values))[done].sum(axis=0)
         if done.all():
             break
         middles = (lows + highs)[~done] / 2
         lows, highs = np.r_[lows[~done], middles], np.r_[middles, highs[~done]]
-    return np.asarray(total)
-
-
-def _values(f: Callable[[Floats], Floats], lows: Floats, highs: Floats, nodes: Floats) -> Floats:
-    """Evaluate f at the nodes of every panel: shape (panels, nodes, outputs)."""
-    x = lows[:, None] + (highs - lows)[:, None] * nodes
-    return np.asarray(f(x.ravel())).reshape(*x.shape, -1)
-
-
-def _areas(values: Floats, width: Floats, tolerance: float) -> tuple[Bools, Floats]:
-    """Return the panels whose error is small enough, and the integral over each."""
-    _, weights, last = _rule(values.shape[1] - 1)
-    error = np.abs(last @ values).max(axis=(1, 2), initial=0.0)
-    return width * error <= tolerance, width[:, None] * (weights @ values)
+    return total
 
 
 def window_moments(low: Floats, high: Floats, area: Floats, lever: Floats) -> Floats:
@@ -328,20 +283,12 @@ def equal_cdf(
     return tail
 
 
-def equal_quantile(
-    m: int,
-    n: int,
-    l: ArrayLike,
-    k: ArrayLike,
-    *,
-    lower: ArrayLike | None = None,
-    upper: ArrayLike | None = None,
-) -> Floats:
-    """Return the coverage with this mass below it (``lower``) or above it (``upper``)."""
+def equal_quantile(m: int, n: int, l: ArrayLike, k: ArrayLike, mass: ArrayLike, *, upper: bool) -> Floats:
+    """Return the coverage with this mass above it (``upper``), or below it."""
     l, k = np.asarray(l, float), np.asarray(k, float)
-    if upper is None:
-        return np.asarray(special.betaincinv(l, n - l + 1, special.betaincinv(k, m - k + 1, lower)))
-    return np.asarray(1.0 - special.betaincinv(n - l + 1, l, special.betaincinv(m - k + 1, k, upper)))
+    if upper:
+        return np.asarray(1.0 - special.betaincinv(n - l + 1, l, special.betaincinv(m - k + 1, k, mass)))
+    return np.asarray(special.betaincinv(l, n - l + 1, special.betaincinv(k, m - k + 1, mass)))
 
 
 def equal_moments(m: int, n: int, l: ArrayLike, k: ArrayLike) -> tuple[Floats, Floats]:
@@ -376,8 +323,7 @@ def equal_moments(m: int, n: int, l: ArrayLike, k: ArrayLike) -> tuple[Floats, F
 
 def _equal_moments(m: int, n: int, l: Floats, k: Floats) -> Floats:
     u, w = legendre(_NODES)
-    low = equal_quantile(m, n, l, k, lower=OUTSIDE)
-    high = equal_quantile(m, n, l, k, upper=OUTSIDE)
+    low, high = (equal_quantile(m, n, l, k, OUTSIDE, upper=upper) for upper in (False, True))
     c = low[:, None] + (high - low)[:, None] * u
     cdf = equal_cdf(m, n, l[:, None], k[:, None], c, digits=False)
     return window_moments(low, high, cdf @ w, cdf @ (w * u))

@@ -1,7 +1,7 @@
 """Votes of blocks of equal sites, and their distribution by its characteristic function."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
@@ -67,53 +67,6 @@ class Votes:
         """Block of each site."""
         return np.repeat(np.arange(self.counts.size), self.counts)
 
-    @cached_property
-    def sums(self) -> list[Ints] | None:
-        """Sums of votes that can occur after each site, one by one; None if there are too many."""
-        if self.n_sites > _MOST_SITES:
-            return None
-        sums = [np.zeros(1, dtype=np.int64)]
-        for casts in self.cast[self.one_by_one].tolist():
-            if self.total <= _MOST_SUMS:
-                sums.append(_mark_sums(sums[-1], casts))
-            else:  # there may be far fewer than all
-                sums.append(np.unique(np.add.outer([0, *casts], sums[-1])))
-            if sums[-1].size > _MOST_SUMS:
-                return None
-        return sums
-
-    @cached_property
-    def n_sums(self) -> int:
-        """Number of sums after each site, together; 0 if there are too many."""
-        return sum(sums.size for sums in self.sums or ())
-
-    @cached_property
-    def moves(self) -> list[list[slice | Places]] | None:
-        """Places after a site of each sum before it, for every number of votes that the site may cast."""
-        if self.sums is None:
-            return None
-        return [
-            [_places(after, before + cast) for cast in (0, *self.cast[b].tolist())]
-            for b, before, after in zip(self.one_by_one, self.sums[:-1], self.sums[1:], strict=True)
-        ]
-
-    def largest(self, n_sites: int) -> int:
-        """Return the most votes that this many sites can have together."""
-        order = np.argsort(-self.by_site)
-        counts = self.counts[order]
-        before = np.cumsum(counts) - counts
-        return int(np.clip(n_sites - before, 0, counts) @ self.by_site[order])
-
-    def fewest_sites(self, votes: int) -> int:
-        """Return the fewest sites that can have this many votes together; one more than there are if none."""
-        order = np.argsort(-self.by_site)
-        held = np.cumsum(self.counts[order] * self.by_site[order])
-        i = int(np.searchsorted(held, votes))
-        if i == held.size:
-            return self.n_sites + 1
-        missing, b = votes - int(held[i - 1] if i else 0), order[i]
-        return int(self.counts[order[:i]].sum()) + -(-missing // int(self.by_site[b]))
-
     def mean(self, p: Floats) -> Floats:
         """Return the expected votes, for each row of probabilities."""
         return np.asarray(np.einsum("rbi,bi,b->r", p, self.weights, self.counts))
@@ -125,24 +78,13 @@ class Votes:
         return np.asarray(np.maximum(second - first**2, 0.0) @ self.counts)
 
 
-def _mark_sums(before: Ints, casts: list[int]) -> Ints:
-    """Return the sums after a site that casts none or some of these votes, marked among all there are."""
-    there = np.zeros(int(before[-1]) + max(casts) + 1, dtype=bool)
-    there[before] = True
-    marks = there.copy()
-    for cast in casts:
-        marks[cast:] |= there[: there.size - cast]
-    return np.flatnonzero(marks)
-
-
-def _places(among: Ints, values: Ints) -> slice | Places:
-    """Return the places of values in a rising list, as a slice where they are consecutive, which is fast."""
-    start = int(values[0]) - int(among[0])
-    if among[-1] - among[0] == among.size - 1 and values[-1] - values[0] == values.size - 1:
-        return slice(start, start + values.size)
-    places = np.searchsorted(among, values)
-    first, last = int(places[0]), int(places[-1])
-    return slice(first, last + 1) if last - first == places.size - 1 else places
+def heaviest(amounts: Iterable[int], counts: Iterable[int], n_sites: int) -> int:
+    """Return the sum over the sites that have most, from the amount of each kind of site and their number."""
+    total = 0
+    for amount, count in sorted(zip(amounts, counts, strict=True), reverse=True):
+        total += int(amount) * min(int(count), n_sites)
+        n_sites -= min(int(count), n_sites)
+    return total
 
 
 def masses(p: Floats) -> Floats:
@@ -431,8 +373,11 @@ def _tails(ks: Ints, p: Floats, votes: Votes, *, digits: bool) -> Floats:
     if alone.size == 1 and p.shape[2] == 1:
         needed = -(-ks // votes.by_site[alone])
         return np.asarray(special.betainc(needed, votes.counts[alone] - needed + 1, p[:, alone, 0]))
-    if votes.sums is not None and worth_adding(votes, len(p), digits=digits):
-        return added_tails(ks, p, votes, votes.sums)
+    if p.shape[2] == 1 and ks.min() == votes.total:
+        everybody = np.prod(p[:, :, 0] ** np.where(votes.by_site > 0, votes.counts, 0), axis=1)
+        return np.repeat(everybody[:, None], ks.size, axis=1)
+    if worth_adding(votes, len(p), digits=digits):
+        return added_tails(ks, p, votes)
     tails = spectral_tails(ks, p, votes)
     if digits:
         rows, columns = np.nonzero(tails < _SMALL)
@@ -445,16 +390,17 @@ def worth_adding(votes: Votes, rows: int, *, digits: bool) -> bool:
 
     The costs are rough, in microseconds: of the calls, and of the numbers that they work on.
     """
-    if votes.sums is None:
+    if votes.n_sites > _MOST_SITES or votes.total > _MOST_SUMS:
         return False
+    sums = float(np.cumsum(votes.by_site[votes.one_by_one]).sum())
     outcomes = votes.cast.shape[1] + 1
-    added = outcomes * (8 * votes.n_sites + 0.002 * rows * votes.n_sums)
+    added = outcomes * (8 * votes.n_sites + 0.002 * rows * sums)
     frequencies = min(votes.total / 2, _FREQUENCIES)
     otherwise = 200 + 60 * len(votes.kinds) + 0.01 * votes.counts.size * rows * frequencies
     return bool(added < (_PATIENCE if digits else 1) * otherwise)
 
 
-def added_tails(ks: Ints, p: Floats, votes: Votes, sums: Sequence[Ints]) -> Floats:
+def added_tails(ks: Ints, p: Floats, votes: Votes) -> Floats:
     """Return P(votes >= k) for every row and k, each with a small relative error.
 
     Parameters
@@ -465,8 +411,6 @@ def added_tails(ks: Ints, p: Floats, votes: Votes, sums: Sequence[Ints]) -> Floa
         Probability that at least 1, 2, ... numbers of a site lie below.
     votes : Votes
         The sites and their votes.
-    sums : list of arrays
-        The sums that can occur after each site: ``votes.sums``.
 
     Returns
     -------
@@ -474,19 +418,13 @@ def added_tails(ks: Ints, p: Floats, votes: Votes, sums: Sequence[Ints]) -> Floa
     """
     exactly = np.ascontiguousarray(masses(p).T)  # numbers + 1, blocks, rows
     distribution = np.ones((1, len(p)))
-    steps = zip(votes.one_by_one.tolist(), sums[1:], votes.moves or (), strict=True)
-    for b, after, (first, *others) in steps:
-        longer = np.zeros((after.size, len(p)))
-        longer[first] = distribution * exactly[0, b]
-        for i, places in enumerate(others, start=1):
-            if isinstance(places, slice):
-                there = longer[places]  # adding to a view saves copying it back
-                there += distribution * exactly[i, b]
-            else:
-                longer[places] += distribution * exactly[i, b]
+    for b in votes.one_by_one:
+        longer = np.zeros((len(distribution) + votes.by_site[b], len(p)))
+        for mass, cast in zip(exactly[:, b], (0, *votes.cast[b].tolist()), strict=True):
+            longer[cast : cast + len(distribution)] += distribution * mass
         distribution = longer
     tails = np.concatenate([np.cumsum(distribution[::-1], axis=0)[::-1], np.zeros((1, len(p)))])
-    return np.asarray(np.minimum(tails[np.searchsorted(sums[-1], ks)].T, 1.0))
+    return np.asarray(np.minimum(tails[ks].T, 1.0))
 
 
 def tilted_tails(ks: Ints, p: Floats, votes: Votes) -> Floats:

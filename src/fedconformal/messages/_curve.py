@@ -46,9 +46,9 @@ from fedconformal.laws._curves import (
     solve_votes,
     total_reach,
 )
+from fedconformal.laws._votes import heaviest
 from fedconformal.messages._base import MESSAGES, Answer, Choice, DesignRequest, Message, two_digits
 from fedconformal.planning import PROMISES, Goal, Guarantee, smallest
-from fedconformal.planning._ballot import heaviest
 from fedconformal.planning._mixture import advise_mixture, check_shares, common_denominator, floor_votes
 from fedconformal.planning.promises import own_goal
 from fedconformal.privacy import Bins, exact_text, prepare_noisy_counts, scale_noise, simulate_noisy_counts

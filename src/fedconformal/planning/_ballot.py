@@ -242,15 +242,6 @@ class Candidates:
         return lies + 1, self.finite_votes - lies
 
 
-def heaviest(amounts: Iterable[int], counts: Iterable[int], n_sites: int) -> int:
-    """Return the sum over the sites that have most, from the amount of each kind of site and their number."""
-    total = 0
-    for amount, count in sorted(zip(amounts, counts, strict=True), reverse=True):
-        total += amount * min(count, n_sites)
-        n_sites -= min(count, n_sites)
-    return total
-
-
 def single_candidate(n_points: Ints, counts: Ints, ranks: Ints, weights: Ints | None = None) -> Candidates:
     """Return one candidate with ranks of shape (blocks, numbers), one vote each by default."""
     votes = np.ones(ranks.shape, dtype=np.int64) if weights is None else weights

@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from functools import cache, cached_property, reduce
+from functools import cache, reduce
 from operator import or_
 
 import numpy as np
-from scipy import special
 
 from fedconformal._util import Bools, Floats, Ints
 from fedconformal.documents import LARGEST_N, MOST_SITES, Advice, RankRule, SiteKind, total_sites
-from fedconformal.laws import CoverageLaw
-from fedconformal.laws._sites import integrate
-from fedconformal.laws._votes import honest_counts
+from fedconformal.laws import CoverageLaw, OrderStatistics
+from fedconformal.laws._federation import MOST_CHOICES, leave_out, n_choices
+from fedconformal.laws._votes import Votes, heaviest
 from fedconformal.planning._ballot import (
     Ballot,
     Candidates,
@@ -26,13 +25,12 @@ from fedconformal.planning._ballot import (
     candidates,
     common_share,
     counts_of,
-    heaviest,
     maxima,
     single_candidate,
     sizes_of,
 )
-from fedconformal.planning._search import Choice, best, confirm, satisfies, search
-from fedconformal.planning.criteria import Goal
+from fedconformal.planning._search import Choice, ExactReferee, best, confirm, satisfies, search
+from fedconformal.planning.criteria import Goal, Outcomes
 
 # -- sites whose numbers can never change the threshold: they need not be asked ----------------------------
 
@@ -92,11 +90,6 @@ def _is_pivotal(cast: list[list[int]], counts: Ints, votes: int, block: int, tot
 # finite numbers. The largest number is then the threshold: if that satisfies the criterion, some does.
 
 
-_PANELS = 9
-_MOST_CHOICES = 1000
-_MOST_POINTS = 10_000  # of which a power of the level is computed exactly
-
-
 def tolerates_missing(tried: Candidates, row: int, goal: Goal, n_missing: int) -> bool:
     """Return whether some finite threshold satisfies the criterion, whichever sites are missing.
 
@@ -117,17 +110,15 @@ def tolerates_missing(tried: Candidates, row: int, goal: Goal, n_missing: int) -
     if n_missing >= int(tried.counts[tried.tops(row) > 0].sum()):
         return False
     if not goal.max_faulty:
-        largest = _Largest(tried, row, n_missing)
-        margin = float(goal.criterion.margin(largest, goal)[0])
-        return margin > goal.criterion.margin_error(goal) or goal.criterion.settles(largest.referee, goal)
+        return _largest_suffices(tried, row, goal, n_missing)
     # Sites too small for their rank send +inf, unless they lie.
     counts = np.where(tried.weights[row].any(axis=1), tried.counts, 0)
     if _tolerates_any(tried, row, goal, counts, n_missing):
         return True
+    if n_choices(np.append(counts, n_missing), n_missing) > MOST_CHOICES:
+        return False
     # Large sites do most harm by missing, so they are tried first.
-    choices = sorted(
-        remaining_sites(counts, n_missing) or [counts * 0], key=lambda left: int(left @ tried.n_points)
-    )
+    choices = sorted(leave_out(counts, n_missing), key=lambda left: int(left @ tried.n_points))
     return all(_suffices(tried, row, goal, left) for left in choices)
 
 
@@ -138,8 +129,7 @@ def _tolerates_any(tried: Candidates, row: int, goal: Goal, counts: Ints, n_miss
     below only if U is at most twice the most votes that faulty sites have, and those of missing ones.
     """
     by_site, finite = (part[row].sum(axis=1) for part in (tried.weights, tried.finite))
-    lies = heaviest(by_site.tolist(), counts.tolist(), goal.max_faulty)
-    missing = heaviest(finite.tolist(), counts.tolist(), n_missing)
+    lies, missing = heaviest(by_site, counts, goal.max_faulty), heaviest(finite, counts, n_missing)
     votes = int(finite @ counts) - 2 * lies - missing
     enough = votes > 0 and int(counts.sum()) - n_missing > 2 * goal.max_faulty
     return enough and satisfies(_left(tried, row, counts), votes, replace(goal, max_faulty=0))
@@ -158,63 +148,24 @@ def _left(tried: Candidates, row: int, counts: Ints) -> Candidates:
     return single_candidate(tried.n_points[there], counts[there], ranks, weights)
 
 
-def remaining_sites(counts: Ints, n_missing: int) -> list[Ints] | None:
-    """Return the sites of each block that are left, for each choice of missing ones; None if too many."""
-    left = [(counts, 0)]
-    for b in range(counts.size):
-        left = [
-            (rest - missing * (np.arange(counts.size) == b), gone + missing)
-            for rest, gone in left
-            for missing in range(min(n_missing - gone, int(counts[b])) + 1)
-        ]
-        if len(left) > _MOST_CHOICES:
-            return None
-    return [rest for rest, gone in left if gone == n_missing]
+def _largest_suffices(tried: Candidates, row: int, goal: Goal, n_missing: int) -> bool:
+    """Return whether the largest number satisfies the criterion, whoever is missing.
 
-
-class _Largest:
-    """The distribution of the largest number, with the worst choice of missing sites at every coverage."""
-
-    def __init__(self, tried: Candidates, row: int, n_missing: int) -> None:
-        tops, self.n_missing = tried.tops(row), n_missing
-        self.n, self.top, self.counts = (part[tops > 0] for part in (tried.n_points, tops, tried.counts))
-
-    def _cdf(self, c: Floats) -> Floats:
-        with np.errstate(divide="ignore"):
-            logs = np.log(special.betainc(self.top, self.n - self.top + 1.0, c[:, None]))
-        # Sites that are least likely to lie below do most harm by missing: their factors are the smallest.
-        kept = honest_counts(logs, self.counts, self.n_missing)
-        left = np.multiply(kept, logs, out=np.zeros(logs.shape), where=kept > 0)
-        return np.asarray(np.exp(left.sum(axis=1)))
-
-    @property
-    def moments(self) -> tuple[Floats, Floats]:
-        edges = 1 - np.concatenate([np.geomspace(1.0, 1e-9, _PANELS), [0.0]])
-        return 1 - integrate(lambda c: self._cdf(c)[:, None], edges, tolerance=1e-13), np.zeros(1)
-
-    def cdf(self, c: float) -> Floats:
-        return self._cdf(np.array([c]))
-
-    @property
-    def referee(self) -> _LargestOfAll:
-        """The points that are left if the largest sites are missing; None where some send other ranks."""
-        if (self.top != self.n).any():
-            return _LargestOfAll(None)
-        missing = heaviest(self.n.tolist(), self.counts.tolist(), self.n_missing)
-        return _LargestOfAll(int(self.n @ self.counts) - missing)
-
-
-@dataclass(frozen=True)
-class _LargestOfAll:
-    """The same in exact arithmetic, where every site sends its largest score: that of all points."""
-
-    points: int | None
-
-    def mean(self) -> Fraction | None:
-        return None if self.points is None else Fraction(self.points, self.points + 1)
-
-    def cdf(self, c: Fraction) -> Fraction | None:
-        return None if self.points is None or self.points > _MOST_POINTS else c**self.points
+    It lies below a coverage if the largest numbers of all sites do, so at worst those least likely to lie
+    below are missing. That is the distribution of all votes if as many sites as that are faulty.
+    """
+    there = tried.tops(row) > 0
+    n, tops, counts = (part[there] for part in (tried.n_points, tried.tops(row), tried.counts))
+    sites, total = OrderStatistics(n, tops), int(counts.sum())
+    law = CoverageLaw.of_sites(sites, counts, server_rank=total, max_faulty=n_missing)
+    margin = float(goal.criterion.margin(Outcomes.of_law(law), goal)[0])
+    error = goal.criterion.margin_error(goal)
+    if abs(margin) > error or (tops != n).any():
+        return margin > error
+    # The largest of all scores, if the largest sites are missing.
+    points = int(n @ counts) - heaviest(n, counts, n_missing)
+    pooled = single_candidate(*(np.array([number]) for number in (points, 1, [points])))
+    return goal.criterion.settles(ExactReferee(pooled, 0, 1, 0), goal)
 
 
 # -- the smallest federation of equal sites that would suffice ---------------------------------------------
@@ -303,56 +254,30 @@ def refutes(ballot: Ballot, votes: int, goal: Goal, most_work: int) -> bool:
     """
     merged = ballot.merge()
     is_small = merged.total_votes * len(merged.sites) * (1 + goal.max_faulty) <= most_work
-    kind = _PlannedLaw if is_small and merged.total_votes <= _MOST_VOTES else _Cantelli
-    margin = float(goal.criterion.margin(kind(merged, votes, goal), goal)[0])
-    return margin < -goal.criterion.margin_error(goal)
+    is_computed = is_small and merged.total_votes <= _MOST_VOTES
+    law = Outcomes.of_law(merged.law(votes, goal.max_faulty)) if is_computed else _bound(merged, votes, goal)
+    return float(goal.criterion.margin(law, goal)[0]) < -goal.criterion.margin_error(goal)
 
 
-@dataclass(frozen=True)
-class _PlannedLaw:
-    """The distribution of the coverage of a plan, for a criterion."""
-
-    ballot: Ballot
-    votes: int
-    goal: Goal
-
-    @cached_property
-    def _law(self) -> CoverageLaw:
-        return self.ballot.law(self.votes, self.goal.max_faulty)
-
-    @property
-    def moments(self) -> tuple[Floats, Floats]:
-        variance = 0.0 if self.goal.criterion.is_mean else self._law.std() ** 2
-        return np.array([self._law.mean()]), np.array([variance])
-
-    def cdf(self, c: float) -> Floats:
-        return np.array([float(self._law.cdf(c))])
-
-
-class _Cantelli(_PlannedLaw):
-    """Bounds of the distribution in favour of the plan: a mean that is not below, a cdf that is not above.
+def _bound(ballot: Ballot, votes: int, goal: Goal) -> Outcomes:
+    """Return bounds in favour of a plan: a mean that is not below, a cdf that is not above (Cantelli).
 
     With V the votes below a coverage c, P(C > c) = P(V < votes), which is at most
     Var V / (Var V + (E V - votes + 1)^2) where E V > votes - 1; and E C is at most c + (1 - c) P(C > c).
     Faulty sites can only make the coverage smaller.
     """
+    sites, counted = OrderStatistics(*ballot.arrays[:2]), Votes(ballot.counts, ballot.arrays[2])
 
-    @property
-    def moments(self) -> tuple[Floats, Floats]:
-        mean = min(c + (1 - c) * (1 - float(self.cdf(c)[0])) for c in float(self.goal.level) * _BELOW)
+    def cdf(c: float) -> Floats:
+        below = sites.below(np.array([c]))
+        spread, excess = counted.variance(below), counted.mean(below) - votes + 1
+        return np.where(excess > 0, excess**2 / np.maximum(spread + excess**2, 1e-300), 0.0)
+
+    def moments() -> tuple[Floats, Floats]:
+        mean = min(c + (1 - c) * (1 - float(cdf(c)[0])) for c in float(goal.level) * _BELOW)
         return np.array([mean]), np.zeros(1)
 
-    def cdf(self, c: float) -> Floats:
-        sizes, ranks, weights = self.ballot.arrays
-        n = sizes[:, None]
-        below = np.where(ranks <= n, special.betainc(ranks, np.maximum(n - ranks, 0) + 1.0, c), 0.0)
-        # A site's numbers rise: it casts the votes of the first ones up to some number.
-        mass = below - np.append(below[:, 1:], np.zeros_like(n), axis=1)
-        casts = np.cumsum(weights, axis=1).astype(float)
-        mean = (mass * casts).sum(axis=1)
-        spread = self.ballot.counts @ np.maximum((mass * casts**2).sum(axis=1) - mean**2, 0.0)
-        excess = self.ballot.counts @ mean - self.votes + 1
-        return np.array([excess**2 / (spread + excess**2) if excess > 0 else 0.0])
+    return Outcomes(moments, cdf)
 
 
 def tolerates(ballot: Ballot, goal: Goal, n_missing: int) -> bool:

@@ -26,7 +26,8 @@ from scipy import special
 
 from fedconformal._util import Floats, Ints, rank_of
 from fedconformal.documents import MOST_VOTES, Advice, SiteKind
-from fedconformal.planning._ballot import Ballot, Guarantee, Sites, Solution, heaviest
+from fedconformal.laws._votes import heaviest
+from fedconformal.planning._ballot import Ballot, Guarantee, Sites, Solution
 from fedconformal.planning.criteria import Criterion, Goal
 from fedconformal.planning.promises import PROMISES, Promise
 

@@ -24,7 +24,7 @@ from fedconformal.laws._federation import Federation
 from fedconformal.laws._sites import equal_cdf, equal_moments, legendre
 from fedconformal.laws._votes import honest_counts
 from fedconformal.planning._ballot import Candidates
-from fedconformal.planning.criteria import Goal
+from fedconformal.planning.criteria import Goal, Outcomes
 
 _REFEREE_BITS = 5_000_000  # size of the integers up to which a tie with the level is settled exactly
 _TOGETHER = 256  # ranks of equal sites that are judged at once
@@ -149,7 +149,8 @@ class _Laws:
     def valid(self, rows: Ints, ks: Ints) -> Bools:
         """Return which satisfy the criterion; exact arithmetic decides where rounding would."""
         criterion = self.goal.criterion
-        margin = criterion.margin(_Outcomes(self, rows, ks), self.goal)
+        outcomes = Outcomes(partial(self.moments, rows, ks), partial(self.cdf, rows, ks))
+        margin = criterion.margin(outcomes, self.goal)
         if not self.is_exact:
             return np.asarray(margin > -self.doubt)
         error = criterion.margin_error(self.goal)
@@ -194,22 +195,6 @@ class _Laws:
 def _costs(means: Floats, variances: Floats, goal: Goal) -> Floats:
     pairs = zip(means.ravel().tolist(), variances.ravel().tolist(), strict=True)
     return np.array([goal.criterion.cost(mean, variance, goal) for mean, variance in pairs])
-
-
-@dataclass(frozen=True, eq=False)
-class _Outcomes:
-    """Distributions of some rows and votes, for a criterion."""
-
-    laws: _Laws
-    rows: Ints
-    ks: Ints
-
-    @cached_property
-    def moments(self) -> tuple[Floats, Floats]:
-        return self.laws.moments(self.rows, self.ks)
-
-    def cdf(self, c: float) -> Floats:
-        return self.laws.cdf(self.rows, self.ks, c)
 
 
 # -- equal sites that send one number ------------------------------------------------------------------

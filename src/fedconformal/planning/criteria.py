@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
-from typing import ClassVar, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from scipy import special
@@ -18,6 +20,9 @@ from fedconformal._util import Floats, Registry, rank_of
 from fedconformal.documents import Advice, Design, Level
 from fedconformal.laws import MEAN_ERROR, CoverageLaw
 
+if TYPE_CHECKING:
+    from fedconformal.planning._search import ExactReferee
+
 _NEAR = 1.02  # costs, or excess, up to this multiple of the lowest are accepted to tolerate a missing site
 _TIE = 1e-9  # relative difference of squared errors that counts as none
 _CDF_ERROR = 1e-9  # of P(C <= level), relative to delta
@@ -26,45 +31,29 @@ CRITERIA: Registry[Criterion] = Registry("criterion", "fedconformal.criteria")
 """All criteria by name."""
 
 
-class Outcomes(Protocol):
-    """Distributions of the coverage for several choices of ranks at once."""
+class Outcomes:
+    """Distributions of the coverage for several choices of ranks at once.
 
-    @property
+    Parameters
+    ----------
+    moments : callable
+        Returns mean and variance of the coverage for each choice.
+    cdf : callable
+        Returns P(coverage <= c) for each choice.
+    """
+
+    def __init__(self, moments: Callable[[], tuple[Floats, Floats]], cdf: Callable[[float], Floats]) -> None:
+        self._moments, self.cdf = moments, cdf
+
+    @classmethod
+    def of_law(cls, law: CoverageLaw) -> Outcomes:
+        """Return the distribution of a single choice."""
+        return cls(lambda: (np.array([law.mean()]), np.array([law.var()])), lambda c: np.array([law.cdf(c)]))
+
+    @cached_property
     def moments(self) -> tuple[Floats, Floats]:
         """Mean and variance of the coverage for each choice."""
-        ...
-
-    def cdf(self, c: float) -> Floats:
-        """Return P(coverage <= c) for each choice."""
-        ...
-
-
-class ExactLaw(Protocol):
-    """Distribution of one choice of ranks in whole numbers, where that is affordable."""
-
-    def mean(self) -> Fraction | None:
-        """Return the mean coverage; None where counting costs too much."""
-        ...
-
-    def cdf(self, c: Fraction) -> Fraction | None:
-        """Return P(coverage <= c); None where counting costs too much."""
-        ...
-
-
-@dataclass(frozen=True)
-class _Alone:
-    """Distribution of the coverage of one site's l-th smallest of n scores."""
-
-    n: int
-    l: int
-
-    @property
-    def moments(self) -> tuple[Floats, Floats]:
-        mean = self.l / (self.n + 1)
-        return np.array([mean]), np.array([mean * (1 - mean) / (self.n + 2)])
-
-    def cdf(self, c: float) -> Floats:
-        return np.array([special.betainc(self.l, self.n - self.l + 1, c)])
+        return self._moments()
 
 
 @dataclass(frozen=True)
@@ -102,7 +91,7 @@ class Criterion(ABC):
         """Return the largest rounding error of ``margin``."""
         return MEAN_ERROR
 
-    def settles(self, law: ExactLaw, goal: Goal) -> bool:
+    def settles(self, law: ExactReferee, goal: Goal) -> bool:
         """Return whether a choice whose margin is too close to zero is valid, in exact arithmetic."""
         return False
 
@@ -126,7 +115,8 @@ class Criterion(ABC):
         """Return the smallest rank with which n scores satisfy the criterion alone; n + 1 if none does."""
 
         def is_valid(rank: int) -> bool:
-            return bool(self.margin(_Alone(n, rank), goal)[0] > self.margin_error(goal))
+            alone = Outcomes.of_law(CoverageLaw(1, n, rank, 1))
+            return bool(self.margin(alone, goal)[0] > self.margin_error(goal))
 
         return 1 + bisect_left(range(1, n + 1), True, key=is_valid)
 
@@ -170,7 +160,7 @@ class Conditional(Criterion):
         """Return an error relative to delta."""
         return _CDF_ERROR * float(goal.delta)
 
-    def settles(self, law: ExactLaw, goal: Goal) -> bool:
+    def settles(self, law: ExactReferee, goal: Goal) -> bool:
         """Compare the probability with delta in whole numbers."""
         missed = law.cdf(goal.level)
         return missed is not None and missed <= goal.delta
@@ -216,7 +206,7 @@ class Marginal(Criterion):
         """Return the mean coverage minus the level."""
         return law.moments[0] - float(goal.level)
 
-    def settles(self, law: ExactLaw, goal: Goal) -> bool:
+    def settles(self, law: ExactReferee, goal: Goal) -> bool:
         """Compare the mean with the level in whole numbers."""
         mean = law.mean()
         return mean is not None and mean >= goal.level

@@ -100,7 +100,7 @@ class Score(ABC):
     def name(self) -> str:
         """Name of the score, for `from_name` and plans."""
 
-    columns: ClassVar[tuple[str, ...] | None]
+    columns: ClassVar[tuple[str, ...] | None] = None
     largest: ClassVar[float | None] = None
     has_unit: ClassVar[bool] = False
     takes_images: ClassVar[bool] = False
@@ -316,7 +316,6 @@ class Score(ABC):
             If a value cannot be an outcome.
         """
 
-    @abstractmethod
     def set_columns(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the names of the columns that sets are written in.
 
@@ -330,6 +329,24 @@ class Score(ABC):
         tuple of str
             One for each entry of the second axis of what ``set`` returns.
         """
+        return tuple(f"in_set_{name}" for name in names)
+
+    def admits_all(self, threshold: float, n_classes: int) -> bool:
+        """Return whether every set holds everything, whatever the predictions.
+
+        Parameters
+        ----------
+        threshold : float
+            The threshold.
+        n_classes : int
+            Number of classes.
+
+        Returns
+        -------
+        bool
+            By default whether the threshold is at least ``largest``.
+        """
+        return threshold == np.inf or (self.largest is not None and threshold >= self.largest)
 
     @abstractmethod
     def set_words(self) -> str:

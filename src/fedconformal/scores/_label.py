@@ -94,8 +94,6 @@ class LabelScore(Score):
            [ True, False]])
     """
 
-    columns: ClassVar[None] = None
-
     @abstractmethod
     def set(self, prediction: ArrayLike, threshold: ArrayLike) -> Bools:
         """Return the labels of each row that score at most the threshold.
@@ -166,30 +164,9 @@ class LabelScore(Score):
         all_rows(argument, labels, self._can_be_truth(labels), "must hold class numbers 0, 1, ...")
         return labels.astype(np.int64)
 
-    def set_columns(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return ``in_set_`` and the name of each class's column; see `Score.set_columns`."""
-        return tuple(f"in_set_{name}" for name in names)
-
     def set_words(self) -> str:
         """Return how a prediction and the threshold q make a set, as a sentence for everybody."""
         return "The set holds every label whose score is at most q."
-
-    def admits_all(self, threshold: float, n_classes: int) -> bool:
-        """Return whether every set holds every label, whatever the probabilities.
-
-        Parameters
-        ----------
-        threshold : float
-            The threshold.
-        n_classes : int
-            Number of classes.
-
-        Returns
-        -------
-        bool
-            By default whether the threshold is at least ``largest``.
-        """
-        return threshold == inf or (self.largest is not None and threshold >= self.largest)
 
     def largest_among(self, n_classes: int) -> float | None:
         """Return what no score can exceed with this many classes; None if there is no such number.

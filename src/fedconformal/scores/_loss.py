@@ -109,8 +109,9 @@ class LossScore(Score):
     everything and miss nothing. A case without anything to miss has loss 0 and score 0.
     """
 
-    columns: ClassVar[None] = None
     largest: ClassVar[float] = 1.0
+    item: ClassVar[str]
+    """What a set selects: "label" or "pixel"."""
 
     @property
     def needs_draws(self) -> bool:
@@ -123,20 +124,68 @@ class LossScore(Score):
         return False
 
     @abstractmethod
+    def improbable_truth(self, y: Any, prediction: Any) -> list[Floats]:
+        """Return, for each case, 1 minus the probability of everything that is true."""
+
+    def score(self, y: Any, prediction: Any, *, u: Draws | None = None) -> Floats:
+        """Return the smallest threshold at which the share of its truth that a case misses is at most u.
+
+        Parameters
+        ----------
+        y : array of the shape of ``prediction``, or list of n arrays
+            1 or True for what is true of each case, 0 or False for all else.
+        prediction : array of n rows, or list of n arrays
+            Probabilities.
+        u : array of shape (n,) with values in [0, 1), or numpy Generator, optional
+            One uniform number for each case; the system's generator if left out.
+
+        Returns
+        -------
+        array of shape (n,)
+            0 for a case of which nothing is true.
+        """
+        cases = self.improbable_truth(y, prediction)
+        sizes, draws = np.array([len(case) for case in cases]), draw_uniform(u, len(cases))
+        needed = np.ceil(sizes * (1.0 - draws)).astype(np.int_)
+        pairs = zip(cases, needed, strict=True)
+        return np.array([np.partition(case, k - 1)[k - 1] if k else 0.0 for case, k in pairs], dtype=float)
+
+    def set(self, prediction: Any, threshold: ArrayLike) -> Any:
+        """Return what has a probability of at least 1 - threshold.
+
+        Parameters
+        ----------
+        prediction : array of n rows
+            Probabilities.
+        threshold : number or array of shape (n_levels,)
+            1 and inf give everything.
+
+        Returns
+        -------
+        bool array of the shape of ``prediction``, with a last axis (n_levels,) for an array of thresholds
+        """
+        levels, single = as_thresholds(threshold)
+        chosen = _improbability(self.prediction_from(prediction))[..., np.newaxis] <= levels
+        return chosen[..., 0] if single else chosen
+
     def losses(self, y: Any, prediction: Any, settings: ArrayLike) -> Floats:
         """Return the share of its truth that each case misses at each setting, shape (n, n_settings)."""
+        levels, _ = as_thresholds(settings)
+        cases = [np.sort(case) for case in self.improbable_truth(y, prediction)]
+        sizes = np.array([len(case) for case in cases])[:, np.newaxis]
+        found = np.array([np.searchsorted(case, levels, side="right") for case in cases])
+        return np.asarray((sizes - found.reshape(len(cases), -1)) / np.maximum(sizes, 1))
 
-    def admits_all(self, threshold: float, n_classes: int) -> bool:
-        """Return whether every set holds everything."""
-        return threshold >= self.largest
+    def example(self, threshold: float, unit: str = "") -> str:
+        """Return what is selected; see `Score.example`."""
+        if not 0 <= threshold < 1:
+            return f"With this threshold {'no' if threshold < 0 else 'every'} {self.item} is selected."
+        least = ceiling_percent(1 - threshold)
+        return f"For example, a {self.item} with a predicted probability of {least} or more is selected."
 
     def truth_from(self, values: ArrayLike, *, argument: str = "y") -> Bools:
         """Return an array of 0 and 1, one row for each case, others refused; see `Score.truth_from`."""
         return _as_mask(values, argument)
-
-    def set_columns(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return ``in_set_`` and the name of each column; see `Score.set_columns`."""
-        return tuple(f"in_set_{name}" for name in names)
 
     def _truth_shape(self, prediction: NDArray[Any]) -> tuple[int, ...]:
         return prediction.shape
@@ -165,59 +214,14 @@ class MissedLabels(LossScore):
 
     name: ClassVar[str] = "missed-labels"
     claim: ClassVar[str] = _CLAIM.format("a case", "true labels", "A case without true labels")
+    item: ClassVar[str] = "label"
 
-    def score(self, y: ArrayLike, prediction: ArrayLike, *, u: Draws | None = None) -> Floats:
-        """Return the smallest threshold at which the share of true labels missed is at most u.
-
-        Parameters
-        ----------
-        y : array of shape (n, n_labels)
-            1 or True for the true labels of each case, 0 or False for the others.
-        prediction : array of shape (n, n_labels)
-            Probability of each label.
-        u : array of shape (n,) with values in [0, 1), or numpy Generator, optional
-            One uniform number for each case; the system's generator if left out.
-
-        Returns
-        -------
-        array of shape (n,)
-            0 for a case without a true label.
-        """
-        truth, improbable = self._read(y, prediction)
-        need = _needed(truth.sum(axis=1), draw_uniform(u, len(truth)))
-        # Only true labels can be missed, so all others come last.
-        ranked = np.sort(np.where(truth, improbable, np.inf), axis=1)
-        chosen = np.take_along_axis(ranked, np.maximum(need - 1, 0)[:, np.newaxis], axis=1)[:, 0]
-        return np.where(need > 0, chosen, 0.0)
-
-    def set(self, prediction: ArrayLike, threshold: ArrayLike) -> Bools:
-        """Return which labels have a probability of at least 1 - threshold.
-
-        Parameters
-        ----------
-        prediction : array of shape (n, n_labels)
-            Probability of each label.
-        threshold : number or array of shape (n_levels,)
-            1 and inf give all labels.
-
-        Returns
-        -------
-        bool array of shape (n, n_labels), or (n, n_labels, n_levels) for an array of thresholds
-        """
-        return _select(_improbability(self.prediction_from(prediction)), threshold)
-
-    def losses(self, y: ArrayLike, prediction: ArrayLike, settings: ArrayLike) -> Floats:
-        """Return the share of true labels missed at each setting; see `LossScore.losses`."""
-        truth, improbable = self._read(y, prediction)
-        levels, _ = as_thresholds(settings)
-        missed = np.stack([(truth & (improbable > level)).sum(axis=1) for level in levels], axis=1)
-        return np.asarray(missed / np.maximum(truth.sum(axis=1), 1)[:, np.newaxis])
-
-    def _read(self, y: ArrayLike, prediction: ArrayLike) -> tuple[Bools, Floats]:
+    def improbable_truth(self, y: ArrayLike, prediction: ArrayLike) -> list[Floats]:
+        """Return how improbable the true labels of each case are."""
         improbable, truth = _improbability(self.prediction_from(prediction)), _as_mask(y, "y")
         if truth.shape != improbable.shape:
             raise ValueError(f"y must have shape {improbable.shape} to match prediction, got {truth.shape}")
-        return truth, improbable
+        return [row[mask] for row, mask in zip(improbable, truth, strict=True)]
 
     def column_help(self) -> str:
         """Return which prediction columns it needs, in words; see `Score.column_help`."""
@@ -233,10 +237,6 @@ class MissedLabels(LossScore):
     def set_words(self) -> str:
         """Return how a prediction and the threshold q make a set, as a sentence for everybody."""
         return "The set holds every label whose predicted probability is at least 1 − q."
-
-    def example(self, threshold: float, unit: str = "") -> str:
-        """Return which labels stay; see `Score.example`."""
-        return _example("label", threshold)
 
 
 @dataclass(frozen=True)
@@ -259,28 +259,7 @@ class MissedPixels(LossScore):
     name: ClassVar[str] = "missed-pixels"
     takes_images: ClassVar[bool] = True
     claim: ClassVar[str] = _CLAIM.format("an image", "true pixels", "An image without true pixels")
-
-    def score(self, y: Any, prediction: Any, *, u: Draws | None = None) -> Floats:
-        """Return the smallest threshold at which the share of true pixels missed is at most u.
-
-        Parameters
-        ----------
-        y : array of shape (n, height, width) or list of n arrays
-            1 or True for the true pixels of each image, 0 or False for the others.
-        prediction : array of shape (n, height, width) or list of n arrays
-            Probability of each pixel.
-        u : array of shape (n,) with values in [0, 1), or numpy Generator, optional
-            One uniform number for each image; the system's generator if left out.
-
-        Returns
-        -------
-        array of shape (n,)
-            0 for an image without a true pixel.
-        """
-        images = self._true_pixels(y, prediction)
-        need = _needed(np.array([len(image) for image in images]), draw_uniform(u, len(images)))
-        pairs = zip(images, need, strict=True)
-        return np.array([np.partition(image, k - 1)[k - 1] if k else 0.0 for image, k in pairs], dtype=float)
+    item: ClassVar[str] = "pixel"
 
     def set(self, prediction: Any, threshold: ArrayLike) -> Any:
         """Return which pixels have a probability of at least 1 - threshold.
@@ -299,7 +278,7 @@ class MissedPixels(LossScore):
         """
         if isinstance(prediction, list | tuple):
             return [self.set(image[np.newaxis], threshold)[0] for image in _as_images(prediction)]
-        return _select(_improbability(self.prediction_from(prediction)), threshold)
+        return super().set(prediction, threshold)
 
     def sets(self, prediction: Any, thresholds: ArrayLike, *, u: Draws | None = None) -> Any:
         """Return the masks of images that may have different thresholds; see `Score.sets`."""
@@ -311,14 +290,7 @@ class MissedPixels(LossScore):
         pairs = zip(images, rows, strict=True)
         return [np.asarray(super(MissedPixels, self).sets(i[np.newaxis], t))[0] for i, t in pairs]
 
-    def losses(self, y: Any, prediction: Any, settings: ArrayLike) -> Floats:
-        """Return the share of true pixels missed at each setting; see `LossScore.losses`."""
-        levels, _ = as_thresholds(settings)
-        images = [np.sort(image) for image in self._true_pixels(y, prediction)]
-        missed = [len(image) - np.searchsorted(image, levels, side="right") for image in images]
-        return np.array(missed) / np.maximum([[len(image)] for image in images], 1)
-
-    def _true_pixels(self, y: Any, prediction: Any) -> list[Floats]:
+    def improbable_truth(self, y: Any, prediction: Any) -> list[Floats]:
         """Return how improbable the true pixels of each image are."""
         truths, images = _as_images(y, "y"), _as_images(prediction)
         if len(truths) != len(images):
@@ -348,30 +320,8 @@ class MissedPixels(LossScore):
         """Return how a prediction and the threshold q make a set, as a sentence for everybody."""
         return "The mask selects every pixel whose predicted probability is at least 1 − q."
 
-    def example(self, threshold: float, unit: str = "") -> str:
-        """Return which pixels are selected; see `Score.example`."""
-        return _example("pixel", threshold)
-
 
 # -- steps that labels and pixels share --------------------------------------------------------------------
-
-
-def _needed(k: NDArray[np.int_], u: Floats) -> NDArray[np.int_]:
-    """Return how many of the k true ones must be found so that the share missed is at most u."""
-    return np.ceil(k * (1.0 - u)).astype(np.int_)
-
-
-def _select(improbable: Floats, threshold: ArrayLike) -> Bools:
-    levels, single = as_thresholds(threshold)
-    chosen: Bools = improbable[..., np.newaxis] <= levels
-    return chosen[..., 0] if single else chosen
-
-
-def _example(what: str, threshold: float) -> str:
-    if not 0 <= threshold < 1:
-        return f"With this threshold {'no' if threshold < 0 else 'every'} {what} is selected."
-    least = ceiling_percent(1 - threshold)
-    return f"For example, a {what} with a predicted probability of {least} or more is selected."
 
 
 def _as_images(values: Any, name: str = "prediction") -> list[NDArray[Any]]:
