@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from functools import cache
@@ -22,6 +23,7 @@ from fedconformal.monitoring import WatchRow
 from fedconformal.planning import Promise
 
 _MOST_TIMES = 100
+_MOST_NAMES = 200  # of larger federations the rest stays in the calibration
 
 
 def disclosure(design: Design, n: int, site: str) -> str:
@@ -56,6 +58,12 @@ def times_as_wide(covered: float, level: float) -> str:
     return f"over {_MOST_TIMES}" if ratio > _MOST_TIMES else f"{math.ceil(100 * ratio - 1e-9) / 100:.2f}"
 
 
+def first_names(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = len(names) - _MOST_NAMES
+    return f"{_text.listed(list(names[:_MOST_NAMES]))}{f' and {more:,} more' if more > 0 else ''}"
+
+
 @cache
 def read_asset(name: str) -> str:
     """Return the text of a style sheet, script or picture of the package."""
@@ -88,6 +96,7 @@ def _environment() -> Any:
         "ceiling": _text.ceiling_percent,
         "comma": lambda number: f"{number:,}",
         "count": _text.count,
+        "first_names": first_names,
         "floor": lambda share, digits=1: floor_percent(share, digits=digits),
         "general": lambda number, digits=6: f"{number:.{digits}g}",
         "listed": lambda names: _text.listed(list(names)),
@@ -101,7 +110,11 @@ def _environment() -> Any:
         "threshold": _text.threshold_text,
         "times_as_wide": times_as_wide,
     }
-    environment.globals["words"] = _promise_words
+    environment.globals |= {
+        "law_picture": law_picture,
+        "watch_picture": watch_picture,
+        "words": _promise_words,
+    }
     return environment
 
 
