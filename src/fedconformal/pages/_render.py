@@ -196,7 +196,7 @@ def law_picture(
     width: int = 720,
     height: int = 300,
     name: str = "law",
-) -> str | None:
+) -> str:
     """Draw the density of a coverage with the level, the mean and the 5 % quantile.
 
     Parameters
@@ -214,11 +214,11 @@ def law_picture(
 
     Returns
     -------
-    str or None
-        SVG whose colours come from the page's style; None if the coverage is not random.
+    str
+        SVG whose colours come from the page's style; empty if the coverage is not random.
     """
     if law.is_certain:
-        return None
+        return ""
     shown = [law] if pooled is None or pooled.is_certain else [law, pooled]
     level = law.confidence_level
     low = min(level, *(drawn.window[0] for drawn in shown))
