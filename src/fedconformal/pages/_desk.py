@@ -90,14 +90,6 @@ class Desk:
         return self.plan.keys is not None or score not in (None, *_ON_PAGE)
 
     @property
-    def rows(self) -> list[list[str]]:
-        """Sites whose report counts, their cases, and when its file was written."""
-        return [
-            [report.site, f"{report.n:,}", f"{self.arrived[report.digest]:%Y-%m-%d %H:%M}"]
-            for report in self.intake.reports
-        ]
-
-    @property
     def missing(self) -> list[str]:
         """Names of the sites that are asked and of which no report counts, where the plan has names."""
         asked = {name for design in self.plan.designs for name in design.asked_names or ()}
@@ -114,11 +106,6 @@ class Desk:
         """True if the calibration is of exactly the reports that count now."""
         counted = () if self.calibration is None else self.calibration.reports
         return {it.report for it in counted} == {report.digest for report in self.intake.reports}
-
-    @property
-    def has_certificate(self) -> bool:
-        """True if there is a certificate."""
-        return (self.folder / _CERTIFICATE).exists()
 
     @cached_property
     def checks(self) -> tuple[list[Check], list[Refusal]]:
@@ -169,15 +156,15 @@ class Desk:
             raise ValueError(f"{check.site}: {str(error).rpartition(f'{check.site}: ')[2]}") from None
 
     @property
-    def certified(self) -> datetime:
-        """Time at which the certificate was written."""
-        return _written(self.folder / _CERTIFICATE)
+    def certified(self) -> datetime | None:
+        """Time at which the certificate was written, if there is one."""
+        path = self.folder / _CERTIFICATE
+        return _written(path) if path.exists() else None
 
     @property
-    def has_new_checks(self) -> bool:
-        """True if a check has come since the certificate was written."""
-        paths = list_json(self.folder / _CHECKS)
-        return any(_written(path) > self.certified for path in paths)
+    def last_check(self) -> datetime:
+        """Time at which the last check came."""
+        return max(map(_written, list_json(self.folder / _CHECKS)))
 
     @cached_property
     def view(self) -> CertificateView:
