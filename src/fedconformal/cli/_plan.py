@@ -10,7 +10,7 @@ import typer
 from fedconformal import messages, protocol
 from fedconformal._text import count, listed, nearest_percent
 from fedconformal.cli import _parse
-from fedconformal.cli._files import check_output, save, signed
+from fedconformal.cli._files import Output, signed
 from fedconformal.cli._show import in_options, paragraph, table, working
 from fedconformal.documents import Design, Plan
 from fedconformal.planning import CRITERIA, PROMISES
@@ -43,12 +43,10 @@ def plan(
     term: list[str] | None = None,
     sign: Path | None = None,
     exit_code: bool = False,
-    output: Path | None = None,
-    force: bool = False,
-    json: bool = False,
+    out: Output,
 ) -> None:
     """Make a plan."""
-    check_output(output, force=force)
+    out.check()
     if risk and confidence_level:
         raise ValueError("--risk is 1 minus --confidence-level: give one of them")
     goal, delta = _parse.criterion(criterion)
@@ -80,7 +78,7 @@ def plan(
     with working("planning"), warnings.catch_warnings(action="ignore", category=UserWarning):
         made = protocol.plan(**{name: value for name, value in options.items() if value is not None})
     made = signed(made, sign)
-    save(made, output, lambda: show_plan(made), force=force, as_json=json)
+    out.save(made, lambda: show_plan(made))
     if exit_code and not made.feasible:
         raise typer.Exit(_INFEASIBLE)
 
