@@ -1,9 +1,8 @@
 """Plans of the planner: solved, described for the page, and searched for the cases that they need."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from fedconformal import baselines, messages
@@ -19,20 +18,32 @@ _A_FEW = 3
 USUAL_CASES = 50  # of a site and period, while nobody watches
 
 
-@dataclass(frozen=True, eq=False)
 class Solution:
     """A design if all sites answer, and the design for the rest if some are missing.
 
     Parameters
     ----------
     question : PlanQuestion
-        The question, without terms.
+        The question; what no solution depends on may be left out.
+
+    Attributes
+    ----------
     planned : Design
         For all sites.
     answered : Design or None
         For those that answer, solved again as the server would; None if they are too few.
     notes : tuple of str
         Problems, and what would help.
+    message : Message
+        Behaviour of what sites send.
+    is_feasible : bool
+        True if the threshold is finite with the sites that answer.
+    is_bound : bool
+        True if distributions bound the coverage from below, rather than being its distributions.
+    planned_law, law : Summary or None
+        Distribution of the coverage for all sites, and for those that answer; None where there is none.
+    pooled : Summary or None
+        Distribution with all cases in one place, where that would satisfy the same promise.
 
     Examples
     --------
@@ -41,38 +52,33 @@ class Solution:
     (True, 7)
     """
 
-    question: PlanQuestion
-    planned: Design
-    answered: Design | None
-    notes: tuple[str, ...]
+    def __init__(self, question: PlanQuestion) -> None:
+        made = _remembered(question)
+        self.question, self.planned, self.notes = question, made.designs[0], made.notes
+        self.message = messages.of(self.planned.message)
+        self.answered = self._without_missing()
+        self.is_feasible = self.answered is not None and self.answered.is_feasible
+        self.is_bound = self.message.is_bound(self.planned)
+        self.planned_law, self.law = self._summary(self.planned), self._summary(self.answered)
+        self.pooled = self.alone(question.n_points) if question.promised.pools else None
 
-    @cached_property
-    def message(self) -> messages.Message:
-        """Behaviour of what sites send."""
-        return messages.of(self.planned.message)
+    def _without_missing(self) -> Design | None:
+        """Return the design for the sites that remain when the largest are missing, if they suffice."""
+        missing = self.question.missing
+        remaining: dict[int, SiteKind] = {}
+        for place, kind in sorted(enumerate(self.planned.kinds), key=lambda item: -item[1].n):
+            absent = min(missing, kind.count)
+            missing -= absent
+            if kind.count > absent and kind.asked:
+                remaining[place] = kind.model_copy(update={"count": kind.count - absent, "names": ()})
+        places = sorted(remaining)
+        sites = tuple(remaining[place] for place in places)
+        if total_sites(sites) < self.planned.fewest_answers:
+            return None
+        return self.message.solve(self.planned, sites, places) if self.question.missing else self.planned
 
-    @property
-    def is_feasible(self) -> bool:
-        """True if the threshold is finite with the sites that answer."""
-        return self.answered is not None and self.answered.is_feasible
-
-    @property
-    def is_bound(self) -> bool:
-        """True if distributions bound the coverage from below, rather than being its distributions."""
-        return self.message.is_bound(self.planned)
-
-    @cached_property
-    def planned_law(self) -> Summary | None:
-        """Distribution of the coverage if all sites answer, or a bound of it; None where there is none."""
-        return self._summary(self.planned)
-
-    @cached_property
-    def law(self) -> Summary | None:
-        """Distribution of the coverage for the sites that answer; None where there is none."""
-        return None if self.answered is None else self._summary(self.answered)
-
-    def _summary(self, design: Design) -> Summary | None:
-        law = messages.law(design, 0)
+    def _summary(self, design: Design | None) -> Summary | None:
+        law = None if design is None else messages.law(design, 0)
         return None if law is None else Summary(law, self.question.confidence_level)
 
     @property
@@ -86,11 +92,6 @@ class Solution:
     def expected(self) -> float | None:
         """Expected coverage of private sets for evenly spread scores; None for others."""
         return expected_mean(self.answered, 0) if self.answered is not None and self.is_feasible else None
-
-    @cached_property
-    def pooled(self) -> Summary | None:
-        """Distribution with all cases in one place, where that would satisfy the same promise."""
-        return self.alone(self.question.n_points) if self.question.promised.pools else None
 
     def alone(self, n_points: int) -> Summary:
         """Return the distribution with this many cases in one place."""
@@ -198,30 +199,7 @@ def solve(question: PlanQuestion) -> Solution:
     return _solve(question.without_terms)
 
 
-@lru_cache(maxsize=512)
-def _solve(question: PlanQuestion) -> Solution:
-    made = _remembered(question)
-    planned = made.designs[0]
-    places, sites = _without_largest(planned.kinds, question.missing)
-    answered: Design | None = planned
-    if total_sites(sites) < planned.fewest_answers:
-        answered = None
-    elif question.missing:
-        answered = messages.of(planned.message).solve(planned, sites, places)
-    return Solution(question, planned, answered, made.notes)
-
-
-def _without_largest(kinds: Sequence[SiteKind], missing: int) -> tuple[tuple[int, ...], tuple[SiteKind, ...]]:
-    """Return the places in the plan, and the sites, of those that remain when the largest are missing."""
-    remaining: dict[int, SiteKind] = {}
-    for place in sorted(range(len(kinds)), key=lambda i: -kinds[i].n):
-        kind = kinds[place]
-        absent = min(missing, kind.count)
-        missing -= absent
-        if kind.count > absent and kind.asked:
-            remaining[place] = kind.model_copy(update={"count": kind.count - absent, "names": ()})
-    places = tuple(sorted(remaining))
-    return places, tuple(remaining[place] for place in places)
+_solve = lru_cache(maxsize=512)(Solution)
 
 
 def is_possible(question: PlanQuestion) -> bool:
