@@ -42,19 +42,17 @@ def calibrate(
 def _show(calibration: Calibration) -> None:
     """Show thresholds, what is guaranteed, who is missing, and what it rests on."""
     table(
-        [
-            {
-                "group": part.design.group,
-                "level": f"{level:g}",
-                "threshold": number(part.thresholds[i]),
-                "votes\nneeded": votes_needed(part.design, i),
-                **coverage_columns(part.design, i),
-                "sites\nanswered": _answered(part) if part.design.group is not None else None,
-            }
-            for part in calibration.parts
-            for i, level in enumerate(part.design.confidence_levels)
-            if part.design.levels[0].votes is not None
-        ]
+        {
+            "group": part.design.group,
+            "level": f"{level:g}",
+            "threshold": number(part.thresholds[i]),
+            "votes\nneeded": votes_needed(part.design, i),
+            **coverage_columns(part.design, i),
+            "sites\nanswered": _answered(part) if part.design.group is not None else None,
+        }
+        for part in calibration.parts
+        for i, level in enumerate(part.design.confidence_levels)
+        if part.design.levels[0].votes is not None
     )
     for sentence in (
         *_site_sentences(calibration),

@@ -159,17 +159,15 @@ def _show(checks: dict[str | None, LocalCheck], *, as_json: bool) -> None:
         print_json({"groups": fields} if grouped else fields["None"])
         return
     table(
-        [
-            {
-                "group": label,
-                "level": f"{level.confidence_level!r}",
-                "threshold": "" if level.threshold is None else number(level.threshold),
-                **_coverage_columns(level),
-                "p-value": f"{level.p_value:.3g}",
-            }
-            for label, result in checks.items()
-            for level in result.levels
-        ]
+        {
+            "group": label,
+            "level": f"{level.confidence_level!r}",
+            "threshold": "" if level.threshold is None else number(level.threshold),
+            **_coverage_columns(level),
+            "p-value": f"{level.p_value:.3g}",
+        }
+        for label, result in checks.items()
+        for level in result.levels
     )
     for label, result in checks.items():
         paragraph(f"Group {label!r}: {result.sentence()}" if grouped else result.sentence())
@@ -234,16 +232,14 @@ def _show_comparison(result: Comparison, plan: Plan, answers: Sequence[ReportPar
     """Show which sites stand out."""
     yardstick, shown = result.yardstick, result.ordered[:_MOST_ROWS]
     table(
-        [
-            {
-                "site": site.site,
-                "points": site.n,
-                "report": number(site.value),
-                yardstick.position_heading: f"{site.position:{yardstick.position_format}}",
-                "adjusted p": f"{site.p_value:.4f}" if site.p_value >= 0.0001 else "< 0.0001",
-            }
-            for site in shown
-        ]
+        {
+            "site": site.site,
+            "points": site.n,
+            "report": number(site.value),
+            yardstick.position_heading: f"{site.position:{yardstick.position_format}}",
+            "adjusted p": f"{site.p_value:.4f}" if site.p_value >= 0.0001 else "< 0.0001",
+        }
+        for site in shown
     )
     if len(result.sites) > len(shown):
         paragraph(f"... and {count(len(result.sites) - len(shown), 'more site')} (--json shows all).")
@@ -329,19 +325,17 @@ def _show_table(result: Assessment) -> None:
     levels = {row.check.confidence_level for row in result.rows}
     epsilons = {row.epsilon for row in result.rows}
     table(
-        [
-            {
-                "site": row.site,
-                "group": (row.group or "all") if grouped else None,
-                "epsilon": (row.epsilon or "exact") if len(epsilons) > 1 else None,
-                "level": repr(row.check.confidence_level) if len(levels) > 1 else None,
-                **_coverage_columns(row.check, at_once=grouped),
-                "p-value": None if grouped else f"{row.check.p_value:.3g}",
-                "adjusted p": f"{row.adjusted_p_value:.3g}",
-                "short": "YES" if row.falls_short else "",
-            }
-            for row in result.rows
-        ]
+        {
+            "site": row.site,
+            "group": (row.group or "all") if grouped else None,
+            "epsilon": (row.epsilon or "exact") if len(epsilons) > 1 else None,
+            "level": repr(row.check.confidence_level) if len(levels) > 1 else None,
+            **_coverage_columns(row.check, at_once=grouped),
+            "p-value": None if grouped else f"{row.check.p_value:.3g}",
+            "adjusted p": f"{row.adjusted_p_value:.3g}",
+            "short": "YES" if row.falls_short else "",
+        }
+        for row in result.rows
     )
 
 
@@ -391,19 +385,17 @@ def watch(
         return
     levels = {row.confidence_level for row in result.rows}
     table(
-        [
-            {
-                "site": row.name,
-                "level": repr(row.confidence_level) if len(levels) > 1 else None,
-                "covered": f"{row.covered} of {row.n}",
-                "coverage": f"{row.coverage:.3f}",
-                "at least": f"{int(1000 * row.lower) / 1000:.3f}",
-                "E": f"{row.evidence:.3g}",
-                "E of change": None if row.change is None else f"{row.change:.3g}",
-                "finding": row.verdict,
-            }
-            for row in result.rows
-        ]
+        {
+            "site": row.name,
+            "level": repr(row.confidence_level) if len(levels) > 1 else None,
+            "covered": f"{row.covered} of {row.n}",
+            "coverage": f"{row.coverage:.3f}",
+            "at least": f"{int(1000 * row.lower) / 1000:.3f}",
+            "E": f"{row.evidence:.3g}",
+            "E of change": None if row.change is None else f"{row.change:.3g}",
+            "finding": row.verdict,
+        }
+        for row in result.rows
     )
     for line in result.sentence().split("\n"):
         paragraph(line)

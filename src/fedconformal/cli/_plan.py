@@ -91,16 +91,14 @@ def show_plan(plan: Plan) -> None:
     goals = "; ".join(dict.fromkeys(_goal(design) for design in plan.designs))
     paragraph(f"{_asked(plan)}; {goals}")
     table(
-        [
-            {
-                **_group_columns(plan, design),
-                "level": f"{level:g}",
-                "each site\nsends": messages.of(design.message).summarize(design, i),
-                **({} if design.is_open else _outcome_columns(plan, design, i)),
-            }
-            for design in plan.designs
-            for i, level in enumerate(design.confidence_levels)
-        ]
+        {
+            **_group_columns(plan, design),
+            "level": f"{level:g}",
+            "each site\nsends": messages.of(design.message).summarize(design, i),
+            **({} if design.is_open else _outcome_columns(plan, design, i)),
+        }
+        for design in plan.designs
+        for i, level in enumerate(design.confidence_levels)
     )
     if not plan.is_grouped:
         _show_sites(plan)
@@ -248,21 +246,19 @@ def _show_sites(plan: Plan) -> None:
             paragraph(f"A site has {totals[0]:,} to {totals[-1]:,} votes, larger ones more.")
         return
     table(
-        [
-            {
-                "level": f"{level:g}" if several else None,
-                "site" if named else "sites": name,
-                "points": f"{kind.n:,}",
-                "ranks\nsent": _ranks_text((ranks[i] or ())[j]),
-                "votes": _votes_text(votes[i][j]),
-                "share\nof votes": nearest_percent(sum(votes[i][j]) / _total_votes(design, i)),
-            }
-            for i, level in enumerate(design.confidence_levels)
-            for j, kind in enumerate(design.kinds)
-            for name in (
-                kind.names if named else ["1 site" if kind.count == 1 else f"each of {kind.count:,} sites"]
-            )
-        ]
+        {
+            "level": f"{level:g}" if several else None,
+            "site" if named else "sites": name,
+            "points": f"{kind.n:,}",
+            "ranks\nsent": _ranks_text((ranks[i] or ())[j]),
+            "votes": _votes_text(votes[i][j]),
+            "share\nof votes": nearest_percent(sum(votes[i][j]) / _total_votes(design, i)),
+        }
+        for i, level in enumerate(design.confidence_levels)
+        for j, kind in enumerate(design.kinds)
+        for name in (
+            kind.names if named else ["1 site" if kind.count == 1 else f"each of {kind.count:,} sites"]
+        )
     )
 
 
