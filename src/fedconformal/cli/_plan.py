@@ -90,16 +90,7 @@ def show_plan(plan: Plan) -> None:
     """Show who is asked for what, the coverage that follows, the promise, and what prevents it."""
     goals = "; ".join(dict.fromkeys(_goal(design) for design in plan.designs))
     paragraph(f"{_asked(plan)}; {goals}")
-    table(
-        {
-            **_group_columns(plan, design),
-            "level": f"{level:g}",
-            "each site\nsends": messages.of(design.message).summarize(design, i),
-            **({} if design.is_open else _outcome_columns(plan, design, i)),
-        }
-        for design in plan.designs
-        for i, level in enumerate(design.confidence_levels)
-    )
+    table(_row(plan, design, i) for design in plan.designs for i in range(len(design.levels)))
     if not plan.is_grouped:
         _show_sites(plan)
     _show_privacy(plan)
@@ -131,28 +122,26 @@ def _asked(plan: Plan) -> str:
     return f"{sites}, {_sizes(design) or 'sizes come with the reports'}"
 
 
-def _group_columns(plan: Plan, design: Design) -> dict[str, str | None]:
-    if not plan.is_grouped:
-        return {}
-    return {
-        "group": design.group,
-        "sites": "any" if design.n_sites is None else f"{design.n_sites:,}",
-        "points": (_sizes(design) or "open").partition(" point")[0].replace(" to ", "-"),
-    }
+def _row(plan: Plan, design: Design, place: int) -> dict[str, str | None]:
+    """Return what each site sends for a level, and what follows; a group's sites, or else the votes.
 
-
-def _outcome_columns(plan: Plan, design: Design, place: int) -> dict[str, str | None]:
-    """Return votes and coverage, and without groups an upper bound with all scores in one place."""
+    Without groups there is an upper bound with all scores in one place.
+    """
+    level = float(design.confidence_levels[place])
+    sent = messages.of(design.message).summarize(design, place)
+    row: dict[str, str | None] = {"level": f"{level:g}", "each site\nsends": sent}
+    coverage = {} if design.is_open else coverage_columns(design, place)
     if plan.is_grouped:
-        return {**coverage_columns(design, place)}
-    n_points, law = sum(kind.count * kind.n for kind in design.kinds), messages.law(design, place)
-    pooled = float(design.confidence_levels[place]) + 1 / (n_points + 1)  # paper, section 3.3
+        sites = "any" if design.n_sites is None else f"{design.n_sites:,}"
+        points = (_sizes(design) or "open").partition(" point")[0].replace(" to ", "-")
+        return {"group": design.group, "sites": sites, "points": points, **row, **coverage}
+    if design.is_open:
+        return row
+    pooled = level + 1 / (sum(kind.count * kind.n for kind in design.kinds) + 1)  # paper, section 3.3
+    has_bound = PROMISES[design.promise].pools and messages.law(design, place) is not None
     bound = f"{pooled:.4f}" if pooled < 1 else "-"
-    return {
-        "votes\nneeded": votes_needed(design, place),
-        **coverage_columns(design, place),
-        "pooled\nat most": bound if PROMISES[design.promise].pools and law is not None else None,
-    }
+    votes = votes_needed(design, place)
+    return {**row, "votes\nneeded": votes, **coverage, "pooled\nat most": bound if has_bound else None}
 
 
 def _delta(design: Design) -> float | None:
