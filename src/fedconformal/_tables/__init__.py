@@ -15,7 +15,6 @@ from fedconformal._files import STANDARD, standard_input
 from fedconformal._tables._csv import csv_table
 from fedconformal._tables._table import (
     Dialect,
-    SeveralColumnsError,
     Table,
     check_width,
     only_column,
@@ -36,7 +35,12 @@ _DOCUMENT = re.compile(rb"^\s*\{.{0,200}?\"format\"\s*:\s*\"fedconformal/([a-z]+
 
 
 def read_column(
-    path: Path, column: str | None = None, *, nan: bool = False, dialect: Dialect | None = None
+    path: Path,
+    column: str | None = None,
+    *,
+    nan: bool = False,
+    dialect: Dialect | None = None,
+    advice: str = "",
 ) -> Floats:
     """Return one column of numbers as an array that belongs to the caller.
 
@@ -53,6 +57,8 @@ def read_column(
         no error may tell, and no single case decides how the file is read.
     dialect : Dialect
         Format of a CSV, as far as it was requested.
+    advice : str
+        What to do about a file with several columns of which none is named, at the end of the error.
 
     Returns
     -------
@@ -64,16 +70,18 @@ def read_column(
         If the file cannot be read, or the column is missing or holds something else.
     """
     source, requested = _Source(path), dialect or Dialect()
+    advice = advice or (": choose one with --column" if requested.has_options else ", and one is needed")
     place: Callable[[int], str] = row_number
     if source.kind == ".npy":
         if column is not None:
             raise ValueError(f"{source.name}: a .npy file has no column names")
         values = np.asarray(_npy(source, (1,), nan=nan), dtype=np.float64)
     elif source.kind == ".parquet":
-        values = _parquet_column(source, column, requested, nan=nan)
+        noted, values = source.read_limited("column", column=column, nan=nan)
+        only_column(source.name, noted["columns"], column, advice)
     else:
         table = _table(source, requested, private=nan)
-        values, place = table.numbers([table.only(column)], nan=nan)[:, 0], table.place
+        values, place = table.numbers([table.only(column, advice)], nan=nan)[:, 0], table.place
     if values.size == 0:
         raise ValueError(f"{source.name}: no scores in it")
     if not nan:
@@ -210,13 +218,6 @@ def _excel(source: _Source, requested: Dialect, *, private: bool) -> Table:
     dialect = replace(requested, separator=None)
     place = lambda row: f"line {first + row + 1}"  # noqa: E731
     return Table(noted["name"], cells, dialect, place, noted["noticed"], noted["named"])
-
-
-def _parquet_column(source: _Source, column: str | None, requested: Dialect, *, nan: bool) -> Floats:
-    noted, values = source.read_limited("column", column=column, nan=nan)
-    only_column(source.name, noted["columns"], column, requested)
-    numbers: Floats = values
-    return numbers
 
 
 def _npy(source: _Source, dimensions: tuple[int, ...], *, nan: bool) -> Any:

@@ -68,22 +68,13 @@ class Dialect:
             ) from None
 
 
-class SeveralColumnsError(ValueError):
-    """A file has several columns, and none was named."""
-
-    def __init__(self, place: str, choice: str) -> None:
-        super().__init__(place + choice)
-        self.place = place
-
-
-def only_column(file: str, columns: Sequence[str], column: str | None, requested: Dialect) -> str:
-    """Return the column that is meant: the one that is named, or the only one."""
+def only_column(file: str, columns: Sequence[str], column: str | None, advice: str) -> str:
+    """Return the column that is meant: the one that is named, or the only one; else an error with advice."""
     if len(columns) == 1 if column is None else column in columns:
         return columns[0] if column is None else column
     there = ", ".join(columns)
     if column is None:
-        which = ": choose one with --column" if requested.has_options else ", and one is needed"
-        raise SeveralColumnsError(f"{file}: {len(columns)} columns ({there})", which)
+        raise ValueError(f"{file}: {len(columns)} columns ({there}){advice}")
     raise ValueError(f"{file}: no column {column!r}; there are {there}")
 
 
@@ -162,9 +153,9 @@ class Table:
             if name not in there:
                 self.only(name)
 
-    def only(self, column: str | None) -> str:
-        """Return the column that is meant: the one that is named, or the only one."""
-        return only_column(self.name, self.columns, column, self.dialect)
+    def only(self, column: str | None, advice: str = "") -> str:
+        """Return the column that is meant: the one that is named, or the only one; or raise an error."""
+        return only_column(self.name, self.columns, column, advice)
 
     def refuse_rows(self, wrong: Bools, column: str, what: str, rest: str = "") -> None:
         """Refuse a column with wrong rows; the error has their number and the place of the first."""

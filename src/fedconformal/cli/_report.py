@@ -11,7 +11,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from fedconformal import protocol
-from fedconformal._tables import Dialect, SeveralColumnsError, Table, read_column, read_table
+from fedconformal._tables import Dialect, Table, read_column, read_table
 from fedconformal._text import count, quoted
 from fedconformal._util import BadRowsError, Floats
 from fedconformal.cli import _files
@@ -151,8 +151,8 @@ def read_cases(
             return labels, score.scores_or_nan(truth, predicted, **score.draws(draw(score))), others
         return labels, measure(score, truth, predicted), others
     if score is None and group is None and not by and curve is None:
-        with _asking_for_cases(plan):
-            return None, read_column(path, column, nan=private, dialect=dialect), {}
+        values = read_column(path, column, nan=private, dialect=dialect, advice=_advice(plan))
+        return None, values, {}
     table = read_table(path, dialect=dialect, private=private)
     labels = None if group is None else table.labels(group)
     others = {name: table.labels(name) for name in by}
@@ -160,8 +160,7 @@ def read_cases(
         return labels, table.numbers(_loss_columns(curve, table, group, column)), others
     if score is None:
         names = [name for name in table.columns if name not in (group, *by)]
-        with _asking_for_cases(plan):
-            used = names[0] if column is None and len(names) == 1 else table.only(column)
+        used = names[0] if column is None and len(names) == 1 else table.only(column, _advice(plan))
         values = table.numbers([used], nan=private)[:, 0]
         if not private:
             table.refuse_rows(values == -np.inf, used, "-Infinity")
@@ -227,18 +226,14 @@ def _needs(rule: ScoreRule) -> str:
     return f"score {rule.name!r} needs {score_of(rule).column_help()}"
 
 
-@contextmanager
-def _asking_for_cases(plan: Plan) -> Iterator[None]:
-    """Ask for the columns of cases by name where a file has several columns and the plan has a score."""
-    try:
-        yield
-    except SeveralColumnsError as error:
-        if plan.score is None:
-            raise
-        raise ValueError(
-            f"{error.place}: name the column of the truth with --target, and of the prediction with "
-            f"--prediction ({_needs(plan.score)}); for a column of scores give --column"
-        ) from None
+def _advice(plan: Plan) -> str:
+    """Return what to do about a file with several columns of which none is named."""
+    if plan.score is None:
+        return ": choose one with --column"
+    return (
+        ": name the column of the truth with --target, and of the prediction with --prediction "
+        f"({_needs(plan.score)}); for a column of scores give --column"
+    )
 
 
 # -- images ------------------------------------------------------------------------------------------------
