@@ -1,7 +1,7 @@
 """A table as it was read: columns by name, and the line of the file that each row comes from."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,16 +78,17 @@ def only_column(file: str, columns: Sequence[str], column: str | None, advice: s
     raise ValueError(f"{file}: no column {column!r}; there are {there}")
 
 
-def refuse_rows(source: str, wrong: Bools, what: str, place: Callable[[int], str], rest: str = "") -> None:
-    """Raise an error with the number of wrong rows and the place of the first."""
+def refuse_rows(source: str, wrong: Bools, what: str, first: int | None, rest: str = "") -> None:
+    """Raise an error with the number of wrong rows and the place of the first; see `place_of`."""
     if wrong.any():
         rows = f"{np.count_nonzero(wrong)} of {count(wrong.size, 'row')}"
-        raise ValueError(f"{source}: {what} in {rows}, first in {place(int(np.argmax(wrong)))}{rest}")
+        place = place_of(int(np.argmax(wrong)), first)
+        raise ValueError(f"{source}: {what} in {rows}, first in {place}{rest}")
 
 
-def row_number(row: int) -> str:
-    """Return where a row is in a file that has no lines."""
-    return f"row {row + 1}"
+def place_of(row: int, first: int | None) -> str:
+    """Return where a row is in a file: its line if rows begin at a line of the file, else its number."""
+    return f"row {row + 1}" if first is None else f"line {first + row}"
 
 
 def check_width(name: str, width: int) -> None:
@@ -115,8 +116,8 @@ class Table:
     dialect : Dialect
         What is known of how it is written. The decimal sign of cells that are text may be yet to be found
         out; without a separator there is one column, or there are no lines.
-    place : callable
-        Where a row is in the file, as in "line 7".
+    first : int, optional
+        Line of the file with the first row, where it has lines.
     noticed : list of str
         What was detected in the file, for a warning when numbers are taken from it.
     named : bool
@@ -126,7 +127,7 @@ class Table:
     name: str
     frame: Any
     dialect: Dialect = field(default_factory=Dialect)
-    place: Callable[[int], str] = field(default=row_number)
+    first: int | None = None
     noticed: list[str] = field(default_factory=list)
     named: bool = True
 
@@ -159,7 +160,11 @@ class Table:
 
     def refuse_rows(self, wrong: Bools, column: str, what: str, rest: str = "") -> None:
         """Refuse a column with wrong rows; the error has their number and the place of the first."""
-        refuse_rows(f"{self.name}: column {column!r}", wrong, what, self.place, rest)
+        refuse_rows(f"{self.name}: column {column!r}", wrong, what, self.first, rest)
+
+    def place(self, row: int) -> str:
+        """Return where a row is in the file, as in "line 7"."""
+        return place_of(row, self.first)
 
     # -- numbers -------------------------------------------------------------------------------------------
 
