@@ -51,7 +51,7 @@ def plan(
         raise ValueError("--risk is 1 minus --confidence-level: give one of them")
     goal, delta = _parse.criterion(criterion)
     promised, mixture = _parse.promise(promise)
-    edges, losses = _parse.losses(curve)
+    edges, losses = _parse.suffix("--curve", curve, ("parts", "starts"))
     exact, privacy = _parse.grid(edges, epsilon, bins, paper=paper)
     options = dict(
         n_sites=_parse.sites(sites),

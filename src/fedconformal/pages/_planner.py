@@ -15,6 +15,10 @@ from fedconformal.planning import CRITERIA, Criterion, Guarantee
 from fedconformal.protocol._plan import make_plan as make_quietly
 
 _A_FEW = 3
+_SAME = {  # what `plan` calls as a question does
+    *("promise", "criterion", "delta", "confidence_level"),
+    *("max_faulty", "max_missing", "numbers", "score"),
+}
 USUAL_CASES = 50  # of a site and period, while nobody watches
 
 
@@ -174,16 +178,9 @@ def _plan(question: PlanQuestion) -> Plan:
     points = question.points if names is None else dict(zip(names, question.sizes, strict=True))
     facts = {} if question.facts is None else question.facts.given
     return make_quietly(
+        **question.model_dump(include=_SAME),
         n_sites=question.n_sites,
         n_points=points,
-        confidence_level=question.confidence_level,
-        criterion=question.criterion,
-        delta=question.delta,
-        max_faulty=question.max_faulty,
-        max_missing=question.max_missing,
-        promise=question.promise,
-        numbers=question.numbers,
-        score=question.score,
         curve=None if question.curve is None else question.curve.grid,
         privacy=None if question.privacy is None else question.privacy.privacy,
         keys=question.public_keys,
