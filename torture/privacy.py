@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import beta
 
 import fedconformal as fc
-from fedconformal.cli._report import read_cases
+from fedconformal.cli._report import CaseColumns, read_cases
 from torture._run import Section
 
 EPSILON, CELLS, CASES = 1.0, 4, 200
@@ -65,7 +65,6 @@ def lower_bound(seed: int) -> float:
 def answer_file(lines: list[str]) -> list[tuple[int, ...]]:
     """Return the counts of independent reports from one file, each read again and charged to a ledger."""
     privacy = fc.Privacy(epsilon=EPSILON, bins=fc.Bins.uniform(0, 1, CELLS))
-    options = {"group": None, "column": None, "target": None, "prediction": None, "private": True}
     memory = Path("/dev/shm")  # waiting for a disk is no part of the audit
     with (
         tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder,
@@ -79,7 +78,7 @@ def answer_file(lines: list[str]) -> list[tuple[int, ...]]:
             if i % 50 == 0:  # a ledger checks all its entries before each answer
                 ledger = fc.Ledger.create(Path(folder, f"{i}.db"))
                 ledger.set_budget("D", 50 * EPSILON)
-            scores = read_cases(plan, path, **options)[1]
+            scores = read_cases(plan, path, CaseColumns(), private=True)[1]
             reports.append(fc.report(plan, scores, site=f"site {i}", ledger=ledger, dataset="D"))
     return [report.payload.counts for report in reports]
 

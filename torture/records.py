@@ -11,7 +11,7 @@ import polars as pl
 
 import fedconformal as fc
 from fedconformal._tables import Dialect
-from fedconformal.cli._report import read_cases
+from fedconformal.cli._report import CaseColumns, read_cases
 from torture._run import Section
 
 PER_SEED = 40
@@ -92,8 +92,10 @@ SECTION = Section(
 def outcome(path: Path, options: dict[str, object]) -> np.ndarray | str:
     """Return the scores of a private answer, or that there are none."""
     try:
-        draws = {"draw": lambda score: np.random.default_rng(7)}
-        return read_cases(path=path, group=None, private=True, **draws, **options)[1]
+        plan, dialect, named = options["plan"], options.get("dialect"), ("column", "target", "prediction")
+        columns = CaseColumns(**{name: options[name] for name in named})
+        draw = lambda score: np.random.default_rng(7)  # noqa: E731
+        return read_cases(plan, path, columns, dialect=dialect, private=True, draw=draw)[1]
     except ValueError:
         return "refused"
 

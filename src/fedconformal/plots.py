@@ -99,13 +99,7 @@ class CoverageLawDisplay:
 
     @classmethod
     def from_law(
-        cls,
-        law: CoverageLaw,
-        confidence_level: float,
-        *,
-        beside: CoverageLaw | None = None,
-        ax: Axes | None = None,
-        label: str = "this plan",
+        cls, law: CoverageLaw, confidence_level: float, *, beside: CoverageLaw | None = None, **options: Any
     ) -> Self:
         """Plot a distribution.
 
@@ -117,20 +111,18 @@ class CoverageLawDisplay:
             Coverage that was asked for.
         beside : CoverageLaw, optional
             Another distribution, drawn dashed.
-        ax : Axes, optional
-            Where to draw.
-        label : str
-            Name of the distribution in the legend.
+        **options : dict
+            As for `plot`, such as ``ax`` and ``label``.
 
         Returns
         -------
         CoverageLawDisplay
             Drawn.
         """
-        return cls(law, confidence_level, beside).plot(ax=ax, label=label)
+        return cls(law, confidence_level, beside).plot(**options)
 
     @classmethod
-    def from_plan(cls, plan: Plan | PlanView, *, level: int = 0, ax: Axes | None = None) -> Self:
+    def from_plan(cls, plan: Plan | PlanView, *, level: int = 0, **options: Any) -> Self:
         """Plot the distribution of a plan if all sites answer, beside that of pooling all scores.
 
         Parameters
@@ -139,8 +131,8 @@ class CoverageLawDisplay:
             With known sizes; of a plan with groups or levels, one of them: ``plan["child"]``, ``plan[0.9]``.
         level : int
             Place of the level, 0 the first.
-        ax : Axes, optional
-            Where to draw.
+        **options : dict
+            As for `plot`, such as ``ax``.
 
         Returns
         -------
@@ -152,11 +144,11 @@ class CoverageLawDisplay:
         ValueError
             If the plan is open or has groups, or there is a guarantee and no distribution.
         """
-        return cls._from_document(plan, level, ax)
+        return cls._from_document(plan, level, **options)
 
     @classmethod
     def from_calibration(
-        cls, calibration: Calibration | CalibrationView, *, level: int = 0, ax: Axes | None = None
+        cls, calibration: Calibration | CalibrationView, *, level: int = 0, **options: Any
     ) -> Self:
         """Plot the distribution of a calibration, beside that of pooling the scores of its sites.
 
@@ -166,8 +158,8 @@ class CoverageLawDisplay:
             Of one with groups or levels, one of them: ``calibration["child"]``, ``calibration[0.9]``.
         level : int
             Place of the level, 0 the first.
-        ax : Axes, optional
-            Where to draw.
+        **options : dict
+            As for `plot`, such as ``ax``.
 
         Returns
         -------
@@ -179,10 +171,10 @@ class CoverageLawDisplay:
         ValueError
             If the calibration has groups, too few sites answered, or there is no distribution.
         """
-        return cls._from_document(calibration, level, ax)
+        return cls._from_document(calibration, level, **options)
 
     @classmethod
-    def _from_document(cls, document: Any, level: int, ax: Axes | None) -> Self:
+    def _from_document(cls, document: Any, level: int, **options: Any) -> Self:
         design, place = document._only_design("law"), document.selected_levels[level]
         if design.levels[place].votes is None:
             raise ValueError(
@@ -196,7 +188,7 @@ class CoverageLawDisplay:
         n_points = sum(kind.count * kind.n for kind in design.kinds)
         pooled = baselines.coverage_law(n_points, wanted) if PROMISES[design.promise].pools else None
         bound = " (lower bound)" if messages.of(design.message).is_bound(design) else ""
-        return cls.from_law(law, wanted, beside=pooled, ax=ax, label=f"this plan{bound}")
+        return cls.from_law(law, wanted, beside=pooled, **{"label": f"this plan{bound}", **options})
 
     def plot(self, *, ax: Axes | None = None, label: str = "this plan", **line: Any) -> Self:
         """Draw.
@@ -278,7 +270,7 @@ class CoverageTableDisplay:
     ax_: Axes | None = field(default=None, init=False)
 
     @classmethod
-    def from_plan(cls, plan: Plan | PlanView, *, level: int = 0, ax: Axes | None = None) -> Self:
+    def from_plan(cls, plan: Plan | PlanView, *, level: int = 0, **options: Any) -> Self:
         """Plot the table of a plan whose sites are alike, and the pair it chose.
 
         Parameters
@@ -288,8 +280,8 @@ class CoverageTableDisplay:
             of them: ``plan["child"]``, ``plan[0.9]``.
         level : int
             Place of the level, 0 the first.
-        ax : Axes, optional
-            Where to draw.
+        **options : dict
+            As for `plot`, such as ``ax``.
 
         Returns
         -------
@@ -311,7 +303,7 @@ class CoverageTableDisplay:
         if m * n > _LARGEST_TABLE:
             raise ValueError(f"n_sites * n_points must be at most {_LARGEST_TABLE:,}, got {m * n:,}")
         pair = (rank, chosen.votes or 1) if chosen.advice is None else None
-        return cls(coverage_table(m, n), float(chosen.confidence_level), pair).plot(ax=ax)
+        return cls(coverage_table(m, n), float(chosen.confidence_level), pair).plot(**options)
 
     def plot(self, *, ax: Axes | None = None, **image: Any) -> Self:
         """Draw.
@@ -394,7 +386,7 @@ class IntervalDisplay:
         *,
         groups: Any = None,
         level: int = 0,
-        ax: Axes | None = None,
+        **options: Any,
     ) -> Self:
         """Plot what a conformalised regressor predicts for X.
 
@@ -410,19 +402,20 @@ class IntervalDisplay:
             For a calibration with groups, the group of each row.
         level : int
             Place of the level, 0 the first.
-        ax : Axes, optional
-            Where to draw.
+        **options : dict
+            As for `plot`, such as ``ax``.
 
         Returns
         -------
         IntervalDisplay
             Drawn.
         """
-        options = {} if groups is None else {"groups": groups}
-        prediction, intervals = estimator.predict_interval(X, **options)
+        own = {} if groups is None else {"groups": groups}
+        prediction, intervals = estimator.predict_interval(X, **own)
         levels = np.atleast_1d(getattr(estimator, "confidence_level", []))
         drawn = float(levels[level]) if len(levels) == intervals.shape[2] else None
-        return cls.from_predictions(prediction, intervals[:, :, level], y_true, confidence_level=drawn, ax=ax)
+        options["confidence_level"] = drawn
+        return cls.from_predictions(prediction, intervals[:, :, level], y_true, **options)
 
     @classmethod
     def from_predictions(
@@ -432,7 +425,7 @@ class IntervalDisplay:
         y_true: ArrayLike | None = None,
         *,
         confidence_level: float | None = None,
-        ax: Axes | None = None,
+        **options: Any,
     ) -> Self:
         """Plot given predictions and intervals.
 
@@ -446,8 +439,8 @@ class IntervalDisplay:
             The outcomes.
         confidence_level : float, optional
             Level of the intervals, for the legend.
-        ax : Axes, optional
-            Where to draw.
+        **options : dict
+            As for `plot`, such as ``ax``.
 
         Returns
         -------
@@ -467,7 +460,7 @@ class IntervalDisplay:
         truth = None if y_true is None else plain_array(y_true, dtype=float)
         if truth is not None and truth.shape != centre.shape:
             raise ValueError(f"y_true must have shape {centre.shape}, got {truth.shape}")
-        return cls(centre, ends, truth, confidence_level).plot(ax=ax)
+        return cls(centre, ends, truth, confidence_level).plot(**options)
 
     def plot(self, *, ax: Axes | None = None, **bars: Any) -> Self:
         """Draw.
@@ -546,7 +539,7 @@ class SiteCoverageDisplay:
         *,
         confidence_level: float | None = None,
         confidence: float = 0.95,
-        ax: Axes | None = None,
+        **options: Any,
     ) -> Self:
         """Plot from which rows were covered and which site each row belongs to.
 
@@ -560,8 +553,8 @@ class SiteCoverageDisplay:
             Coverage that was asked for.
         confidence : float
             Of each interval.
-        ax : Axes, optional
-            Where to draw.
+        **options : dict
+            As for `plot`, such as ``ax``.
 
         Returns
         -------
@@ -569,7 +562,7 @@ class SiteCoverageDisplay:
             Drawn.
         """
         coverages = coverage_by_site(covered, sites, confidence=confidence)
-        return cls(coverages, confidence_level).plot(ax=ax)
+        return cls(coverages, confidence_level).plot(**options)
 
     def plot(self, *, ax: Axes | None = None, **bars: Any) -> Self:
         """Draw.
@@ -630,7 +623,7 @@ class WatchDisplay:
 
     @classmethod
     def from_checks(
-        cls, calibration: Calibration | CalibrationView, checks: Sequence[Check], *, ax: Any = None
+        cls, calibration: Calibration | CalibrationView, checks: Sequence[Check], **options: Any
     ) -> Self:
         """Plot the checks of a calibration.
 
@@ -640,15 +633,15 @@ class WatchDisplay:
             As for ``monitoring.watch``.
         checks : sequence of Check
             With a period each.
-        ax : sequence of two Axes, optional
-            Where to draw coverage and evidence.
+        **options : dict
+            As for `plot`, such as ``ax``.
 
         Returns
         -------
         WatchDisplay
             Drawn.
         """
-        return cls(watch(calibration, checks)).plot(ax=ax)
+        return cls(watch(calibration, checks)).plot(**options)
 
     def plot(self, *, ax: Any = None, level: int = 0, **line: Any) -> Self:
         """Draw all sites together and each of them, without groups.

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -15,16 +15,13 @@ from fedconformal._files import STANDARD, standard_input
 from fedconformal._tables._csv import csv_table
 from fedconformal._tables._table import (
     Dialect,
-    SeveralColumnsError,
     Table,
     check_width,
     only_column,
     polars,
     refuse_rows,
-    row_number,
 )
-from fedconformal._tables._worker import read_limited
-from fedconformal._text import one_line
+from fedconformal._tables._worker import first_line, read_limited
 from fedconformal._util import Floats, private_numbers
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".xlsx", ".parquet", ".npy")
@@ -36,7 +33,12 @@ _DOCUMENT = re.compile(rb"^\s*\{.{0,200}?\"format\"\s*:\s*\"fedconformal/([a-z]+
 
 
 def read_column(
-    path: Path, column: str | None = None, *, nan: bool = False, dialect: Dialect | None = None
+    path: Path,
+    column: str | None = None,
+    *,
+    nan: bool = False,
+    dialect: Dialect | None = None,
+    advice: str = "",
 ) -> Floats:
     """Return one column of numbers as an array that belongs to the caller.
 
@@ -53,6 +55,8 @@ def read_column(
         no error may tell, and no single case decides how the file is read.
     dialect : Dialect
         Format of a CSV, as far as it was requested.
+    advice : str
+        What to do about a file with several columns of which none is named, at the end of the error.
 
     Returns
     -------
@@ -64,21 +68,23 @@ def read_column(
         If the file cannot be read, or the column is missing or holds something else.
     """
     source, requested = _Source(path), dialect or Dialect()
-    place: Callable[[int], str] = row_number
+    advice = advice or (": choose one with --column" if requested.has_options else ", and one is needed")
+    first = None
     if source.kind == ".npy":
         if column is not None:
             raise ValueError(f"{source.name}: a .npy file has no column names")
         values = np.asarray(_npy(source, (1,), nan=nan), dtype=np.float64)
     elif source.kind == ".parquet":
-        values = _parquet_column(source, column, requested, nan=nan)
+        noted, values = source.read_limited("column", column=column, nan=nan)
+        only_column(source.name, noted["columns"], column, advice)
     else:
         table = _table(source, requested, private=nan)
-        values, place = table.numbers([table.only(column)], nan=nan)[:, 0], table.place
+        values, first = table.numbers([table.only(column, advice)], nan=nan)[:, 0], table.first
     if values.size == 0:
         raise ValueError(f"{source.name}: no scores in it")
     if not nan:
-        refuse_rows(source.name, np.isnan(values), "NaN or empty", place)
-        refuse_rows(source.name, values == -np.inf, "-Infinity", place)
+        refuse_rows(source.name, np.isnan(values), "NaN or empty", first)
+        refuse_rows(source.name, values == -np.inf, "-Infinity", first)
     return values
 
 
@@ -110,26 +116,30 @@ def read_table(path: Path, *, dialect: Dialect | None = None, private: bool = Fa
     return table
 
 
-@dataclass(frozen=True)
 class _Source:
-    """A file that exists and is not empty, or standard input."""
+    """A file that exists and is not empty, or standard input.
 
-    path: Path
+    Its ``kind`` is the suffix of the format that its first bytes show, regardless of its name; text is .csv.
+    """
 
-    def __post_init__(self) -> None:
-        """Refuse what cannot be a table."""
-        path, suffix, is_file = self.path, self.path.suffix.lower(), self.path != STANDARD
+    def __init__(self, path: Path) -> None:
+        self.path, suffix, is_file = path, path.suffix.lower(), path != STANDARD
+        self.name = str(path) if is_file else "standard input"
         if is_file and path.is_dir():
             raise ValueError(f"{path}: is a directory, a file is needed")
         if is_file and not path.exists():
             raise ValueError(f"{path}: no such file")
         if is_file and not path.is_file():  # a pipe or device may never end
             raise ValueError(f"{path}: is not a regular file")
-        if document := _DOCUMENT.match(self._start):
+        self._content = None if is_file else standard_input()
+        with path.open("rb") if self._content is None else BytesIO(self._content) as file:
+            start = file.read(1000)
+        self.kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), ".csv")
+        if document := _DOCUMENT.match(start):
             raise ValueError(f"{self.name}: this is a {document[1].decode()}, not a table")
         if is_file and suffix not in SUFFIXES:
             raise ValueError(f"{path}: the name must end with one of {', '.join(SUFFIXES)}")
-        if not self._start:
+        if not start:
             raise ValueError(f"{path}: is empty")
         if suffix in _KINDS and suffix != self.kind:
             protected = ", or one that is protected by a password" * (suffix == ".xlsx")
@@ -138,40 +148,23 @@ class _Source:
             )
 
     @property
-    def name(self) -> str:
-        """Name in messages."""
-        return "standard input" if self.path == STANDARD else str(self.path)
-
-    @cached_property
     def data(self) -> bytes:
         """The whole content."""
-        return standard_input() if self.path == STANDARD else self.path.read_bytes()
-
-    @cached_property
-    def _start(self) -> bytes:
-        if self.path == STANDARD:
-            return self.data[:1000]
-        with self.path.open("rb") as file:
-            return file.read(1000)
-
-    @property
-    def kind(self) -> str:
-        """Suffix of the format that its first bytes show, regardless of its name; text is .csv."""
-        return next((kind for magic, kind in _MAGIC.items() if self._start.startswith(magic)), ".csv")
+        return self.path.read_bytes() if self._content is None else self._content
 
     def read(self, read: Callable[[Any], Any]) -> Any:
         """Call a reader of another library; what it complains about becomes one line."""
         try:
-            return read(BytesIO(self.data) if self.path == STANDARD else self.path)
+            return read(self.path if self._content is None else BytesIO(self._content))
         except Exception as error:
-            why = one_line((str(error).strip() or type(error).__name__).splitlines()[0], 200)
-            raise ValueError(f"{self.name}: cannot be read as {_KINDS[self.kind]}: {why}") from None
+            raise ValueError(
+                f"{self.name}: cannot be read as {_KINDS[self.kind]}: {first_line(error)}"
+            ) from None
 
     def read_limited(self, task: str, **options: Any) -> Any:
         """Read it in another process under limits; see `read_limited`."""
-        if self.path == STANDARD:
-            return read_limited(task, self.name, None, self.data, **options)
-        return read_limited(task, self.name, self.path.absolute(), **options)
+        path = self.path.absolute() if self._content is None else None
+        return read_limited(task, self.name, path, self._content or b"", **options)
 
 
 def _table(source: _Source, dialect: Dialect, *, private: bool) -> Table:
@@ -206,17 +199,8 @@ def _excel(source: _Source, requested: Dialect, *, private: bool) -> Table:
     except ImportError as error:
         raise ImportError(f"{source.name}: {error}; or save it as CSV") from None
     noted, cells = source.read_limited("excel")
-    first = noted["first"]
     dialect = replace(requested, separator=None)
-    place = lambda row: f"line {first + row + 1}"  # noqa: E731
-    return Table(noted["name"], cells, dialect, place, noted["noticed"], noted["named"])
-
-
-def _parquet_column(source: _Source, column: str | None, requested: Dialect, *, nan: bool) -> Floats:
-    noted, values = source.read_limited("column", column=column, nan=nan)
-    only_column(source.name, noted["columns"], column, requested)
-    numbers: Floats = values
-    return numbers
+    return Table(noted["name"], cells, dialect, noted["first"] + 1, noted["noticed"], noted["named"])
 
 
 def _npy(source: _Source, dimensions: tuple[int, ...], *, nan: bool) -> Any:

@@ -20,6 +20,7 @@ the number of rows nor whether there is an answer. The argument has three steps.
 import codecs
 import csv
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -109,7 +110,7 @@ def csv_table(name: str, data: bytes, requested: Dialect, *, private: bool, tabs
             )
         dialect = replace(dialect, decimal=".")
         noticed += ["with decimal points (for commas give --decimal ,)"] * (len(names) == 1)
-    return Table(name, frame, dialect, lambda row: f"line {first + row}", noticed, named)
+    return Table(name, frame, dialect, first, noticed, named)
 
 
 def _check_private(name: str, data: bytes, requested: Dialect) -> None:
@@ -205,10 +206,8 @@ def column_names(name: str, cells: Sequence[str], *, private: bool) -> tuple[lis
     if not any(heads):
         raise ValueError(f"{name}: the first line is empty, it should hold the names of the columns")
     names = [head if head and named else f"column_{i + 1}" for i, head in enumerate(heads)]
-    if len(set(names)) < len(names):
-        seen = set[str]()
-        twice = next(head for head in names if head in seen or seen.add(head))  # type: ignore[func-returns-value]
-        raise ValueError(f"{name}: two columns are called {twice!r}; each needs a name of its own")
+    if twice := [head for head, times in Counter(names).items() if times > 1]:
+        raise ValueError(f"{name}: two columns are called {twice[0]!r}; each needs a name of its own")
     return names, named
 
 

@@ -1,7 +1,7 @@
 """A table as it was read: columns by name, and the line of the file that each row comes from."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,35 +68,27 @@ class Dialect:
             ) from None
 
 
-class SeveralColumnsError(ValueError):
-    """A file has several columns, and none was named."""
-
-    def __init__(self, place: str, choice: str) -> None:
-        super().__init__(place + choice)
-        self.place = place
-
-
-def only_column(file: str, columns: Sequence[str], column: str | None, requested: Dialect) -> str:
-    """Return the column that is meant: the one that is named, or the only one."""
+def only_column(file: str, columns: Sequence[str], column: str | None, advice: str) -> str:
+    """Return the column that is meant: the one that is named, or the only one; else an error with advice."""
     if len(columns) == 1 if column is None else column in columns:
         return columns[0] if column is None else column
     there = ", ".join(columns)
     if column is None:
-        which = ": choose one with --column" if requested.has_options else ", and one is needed"
-        raise SeveralColumnsError(f"{file}: {len(columns)} columns ({there})", which)
+        raise ValueError(f"{file}: {len(columns)} columns ({there}){advice}")
     raise ValueError(f"{file}: no column {column!r}; there are {there}")
 
 
-def refuse_rows(source: str, wrong: Bools, what: str, place: Callable[[int], str], rest: str = "") -> None:
-    """Raise an error with the number of wrong rows and the place of the first."""
+def refuse_rows(source: str, wrong: Bools, what: str, first: int | None, rest: str = "") -> None:
+    """Raise an error with the number of wrong rows and the place of the first; see `place_of`."""
     if wrong.any():
         rows = f"{np.count_nonzero(wrong)} of {count(wrong.size, 'row')}"
-        raise ValueError(f"{source}: {what} in {rows}, first in {place(int(np.argmax(wrong)))}{rest}")
+        place = place_of(int(np.argmax(wrong)), first)
+        raise ValueError(f"{source}: {what} in {rows}, first in {place}{rest}")
 
 
-def row_number(row: int) -> str:
-    """Return where a row is in a file that has no lines."""
-    return f"row {row + 1}"
+def place_of(row: int, first: int | None) -> str:
+    """Return where a row is in a file: its line if rows begin at a line of the file, else its number."""
+    return f"row {row + 1}" if first is None else f"line {first + row}"
 
 
 def check_width(name: str, width: int) -> None:
@@ -124,8 +116,8 @@ class Table:
     dialect : Dialect
         What is known of how it is written. The decimal sign of cells that are text may be yet to be found
         out; without a separator there is one column, or there are no lines.
-    place : callable
-        Where a row is in the file, as in "line 7".
+    first : int, optional
+        Line of the file with the first row, where it has lines.
     noticed : list of str
         What was detected in the file, for a warning when numbers are taken from it.
     named : bool
@@ -135,7 +127,7 @@ class Table:
     name: str
     frame: Any
     dialect: Dialect = field(default_factory=Dialect)
-    place: Callable[[int], str] = field(default=row_number)
+    first: int | None = None
     noticed: list[str] = field(default_factory=list)
     named: bool = True
 
@@ -162,13 +154,17 @@ class Table:
             if name not in there:
                 self.only(name)
 
-    def only(self, column: str | None) -> str:
-        """Return the column that is meant: the one that is named, or the only one."""
-        return only_column(self.name, self.columns, column, self.dialect)
+    def only(self, column: str | None, advice: str = "") -> str:
+        """Return the column that is meant: the one that is named, or the only one; or raise an error."""
+        return only_column(self.name, self.columns, column, advice)
 
     def refuse_rows(self, wrong: Bools, column: str, what: str, rest: str = "") -> None:
         """Refuse a column with wrong rows; the error has their number and the place of the first."""
-        refuse_rows(f"{self.name}: column {column!r}", wrong, what, self.place, rest)
+        refuse_rows(f"{self.name}: column {column!r}", wrong, what, self.first, rest)
+
+    def place(self, row: int) -> str:
+        """Return where a row is in the file, as in "line 7"."""
+        return place_of(row, self.first)
 
     # -- numbers -------------------------------------------------------------------------------------------
 

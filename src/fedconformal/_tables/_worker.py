@@ -126,7 +126,7 @@ def work(seconds: int, memory: int) -> None:
     except ValueError as error:
         answer, parts = {"error": str(error)}, ()
     except (Exception, polars.exceptions.PanicException) as error:
-        answer, parts = {"error": f"{name}: cannot be read as {_KINDS[task]}: {_first_line(error)}"}, ()
+        answer, parts = {"error": f"{name}: cannot be read as {_KINDS[task]}: {first_line(error)}"}, ()
     out.write(json.dumps(answer).encode() + b"\n")
     for part in parts:
         out.write(part)
@@ -144,7 +144,8 @@ def _limit(seconds: int, memory: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """Return the beginning of what a library complains about."""
     return one_line((str(error).strip() or type(error).__name__).splitlines()[0], 200)
 
 

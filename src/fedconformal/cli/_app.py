@@ -4,9 +4,9 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from importlib.resources import files
-from inspect import Parameter, signature
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -118,33 +118,56 @@ class Commands(Mapping[str, Any]):
 
 
 def _load_command(table: dict[str, Any]) -> Any:
-    """Import the function of a command, and declare its parameters: those by keyword alone are options."""
+    """Import the function of a command, and declare its parameters: those by keyword alone are options.
+
+    Options that several commands share are the fields of a data class, which is one parameter.
+    """
     module, _, attribute = table["run"].rpartition(".")
     function = getattr(import_module(f"fedconformal.cli.{module}"), attribute)
-    texts, hints = _TABLES["options"] | table["options"], get_type_hints(function)
-    helps: dict[str, str] = {}
-    for name, parameter in signature(function).parameters.items():
-        text, kind = texts[name], _kind(hints[name])
-        settings = {"help": text} if isinstance(text, str) else dict(text)
-        names, helps[name] = settings.pop("names", []), settings["help"]
-        if parameter.kind is not Parameter.KEYWORD_ONLY:
-            several = "..." * (get_origin(hints[name]) is list)
-            declared = typer.Argument(**{"metavar": name.upper() + several} | settings)
-        elif kind is not bool:
-            declared = typer.Option(*names, **{"metavar": _METAVARS[kind]} | settings)
-        else:
-            if not names and not parameter.default:  # else typer adds the opposite
-                names = [f"--{name.replace('_', '-')}"]
-            declared = typer.Option(*names, **settings)
-        hints[name] = Annotated[hints[name], declared]
-    function.__annotations__ = hints
+    texts = _TABLES["options"] | table["options"]
+    parameters: list[Parameter] = []
+    shared: dict[str, tuple[Any, list[str]]] = {}
+    for parameter in signature(function).parameters.values():
+        kind: Any = parameter.annotation
+        if not hasattr(kind, "__dataclass_fields__"):
+            parameters.append(parameter)
+            continue
+        fields = [field for field in signature(kind).parameters.values() if field.name in texts]
+        parameters += [field.replace(kind=Parameter.KEYWORD_ONLY) for field in fields]
+        shared[parameter.name] = kind, [field.name for field in fields]
+
+    def run(**values: Any) -> Any:
+        for name, (kind, fields) in shared.items():
+            values[name] = kind(**{field: values.pop(field) for field in fields})
+        return function(**values)
+
+    declared = [_declare(parameter, texts[parameter.name]) for parameter in parameters]
+    run.__signature__ = Signature(declared)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in declared}
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     epilog = f"\b\nExample:\n  fedconformal {table['example']}"
-    app.command(cls=Command, help=table["help"], epilog=epilog)(function)
+    app.command(cls=Command, help=table["help"], epilog=epilog)(run)
     command: Any = get_command(app)
     for param in command.params:  # some versions of click lose the help of arguments
-        param.help = helps[param.name]
+        text = texts[param.name]
+        param.help = text if isinstance(text, str) else text["help"]
     return command
+
+
+def _declare(parameter: Parameter, text: str | dict[str, Any]) -> Parameter:
+    """Return a parameter with its text and its names on the command line."""
+    settings: dict[str, Any] = {"help": text} if isinstance(text, str) else dict(text)
+    hint, names = parameter.annotation, settings.pop("names", [])
+    kind = _kind(hint)
+    if parameter.kind is not Parameter.KEYWORD_ONLY:
+        several = "..." * (get_origin(hint) is list)
+        declared: Any = typer.Argument(**{"metavar": parameter.name.upper() + several} | settings)
+    else:
+        if kind is bool and not names and not parameter.default:  # else typer adds the opposite
+            names = [f"--{parameter.name.replace('_', '-')}"]
+        defaults = {} if kind is bool else {"metavar": _METAVARS[kind]}
+        declared = typer.Option(*names, **defaults | settings)
+    return parameter.replace(annotation=Annotated[hint, declared])
 
 
 def _kind(hint: Any) -> Any:

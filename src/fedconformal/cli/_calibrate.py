@@ -24,12 +24,10 @@ def calibrate(
     *,
     skip_refused: bool = False,
     sign: Path | None = None,
-    output: Path | None = None,
-    force: bool = False,
-    json: bool = False,
+    out: _files.Output,
 ) -> None:
     """Turn reports into a threshold with its guarantee."""
-    _files.check_output(output, force=force)
+    out.check()
     with working("calibrating"):
         answered = _files.read(Plan, plan)
         # What cannot be read is refused like any other.
@@ -38,25 +36,23 @@ def calibrate(
         calibration = protocol.calibrate(answered, sent, on_refused=on_refused, unreadable=unreadable)
         del sent  # 100,000 reports take 250 MB
     calibration = _files.signed(calibration, sign)
-    _files.save(calibration, output, lambda: _show(calibration), force=force, as_json=json)
+    out.save(calibration, lambda: _show(calibration))
 
 
 def _show(calibration: Calibration) -> None:
     """Show thresholds, what is guaranteed, who is missing, and what it rests on."""
     table(
-        [
-            {
-                "group": part.design.group,
-                "level": f"{level:g}",
-                "threshold": number(part.thresholds[i]),
-                "votes\nneeded": votes_needed(part.design, i),
-                **coverage_columns(part.design, i),
-                "sites\nanswered": _answered(part) if part.design.group is not None else None,
-            }
-            for part in calibration.parts
-            for i, level in enumerate(part.design.confidence_levels)
-            if part.design.levels[0].votes is not None
-        ]
+        {
+            "group": part.design.group,
+            "level": f"{level:g}",
+            "threshold": number(part.thresholds[i]),
+            "votes\nneeded": votes_needed(part.design, i),
+            **coverage_columns(part.design, i),
+            "sites\nanswered": _answered(part) if part.design.group is not None else None,
+        }
+        for part in calibration.parts
+        for i, level in enumerate(part.design.confidence_levels)
+        if part.design.levels[0].votes is not None
     )
     for sentence in (
         *_site_sentences(calibration),

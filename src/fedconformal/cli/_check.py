@@ -3,17 +3,18 @@
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedconformal import monitoring, rounds
+from fedconformal import monitoring
 from fedconformal._files import STANDARD
 from fedconformal._tables import Dialect, read_column
 from fedconformal._text import count
 from fedconformal.cli import _files
-from fedconformal.cli._report import check_label, column_of_labels, read_cases, select_group
+from fedconformal.cli._report import CaseColumns, check_label, column_of_labels, read_cases, select_group
 from fedconformal.cli._show import number, paragraph, print_json, say, silence_output, table, working
 from fedconformal.documents import Calibration, Check, Plan, ReportPart
 from fedconformal.monitoring import Assessment, Comparison, CoverageCheck, LocalCheck, WatchRow
@@ -28,110 +29,89 @@ def check(
     scores: Path,
     *,
     site: str | None = None,
-    group: str | None = None,
+    columns: CaseColumns,
     label: str | None = None,
-    column: str | None = None,
-    target: str | None = None,
-    prediction: list[str] | None = None,
-    separator: str | None = None,
-    decimal: str | None = None,
-    encoding: str | None = None,
+    dialect: Dialect,
     by: list[str] | None = None,
     confidence_level: float | None = None,
     private: float | None = None,
-    ledger: Path | None = None,
-    dataset: str | None = None,
-    policy: Path | None = None,
+    own: _files.SiteFiles,
     period: str | None = None,
     masked: bool = False,
-    sign_with: Path | None = None,
     yes: bool = False,
-    output: Path | None = None,
-    force: bool = False,
-    json: bool = False,
+    out: _files.Output,
 ) -> None:
     """Check a calibration on new cases of this site."""
-    _files.check_output(output, force=force)
-    _check_options(site, confidence_level, private, ledger, dataset, output)
-    if masked != (sign_with is not None) or (masked and output is None):
+    out.check()
+    if private is not None and None in (out.output, own.ledger, own.dataset):
+        raise ValueError("--private goes with --ledger, --dataset and -o, where the answer is written")
+    if masked != (own.sign_with is not None) or (masked and out.output is None):
         raise ValueError("--masked goes with --sign-with, and -o names the file of the answer")
+    _check_answer(out, own, site, confidence_level)
     published = _files.read(Calibration, calibration)
-    group = column_of_labels(published.plan, group, calibration, target=target)
-    account, limits = None if ledger is None else _files.open_ledger(ledger), _files.read_policy(policy)
-    own = rounds.Site(site or "", ledger=account, dataset=dataset, policy=limits)
+    group = column_of_labels(published.plan, columns.group, calibration, target=columns.target)
+    who, is_exact = own.open(site or ""), private is None
     with working("reading and counting scores"):
-        labels, values, columns = read_cases(
+        labels, values, others = read_cases(
             published.plan,
             scores,
-            group=group,
+            replace(columns, group=group),
+            dialect=dialect,
+            private=not is_exact,
+            draw=who.draw_source(of_check=True),
             by=by or [],
-            column=column,
-            target=target,
-            prediction=prediction,
-            private=private is not None,
-            draw=own.draw_source(of_check=True),
-            dialect=Dialect(separator, decimal, encoding),
         )
         checked = published if label is None else select_group(published, label, calibration)
         if label is not None:
-            own = _rows_by_group(published, labels, site, label)[label]
-            values, labels = values[own], None
-            columns = {name: np.asarray(cells)[own].tolist() for name, cells in columns.items()}
-    if private is None:  # else nothing but the release may be seen, not even on this terminal
+            rows = _rows_by_group(published, labels, site, label)[label]
+            values, labels = values[rows], None
+            others = {name: np.asarray(cells)[rows].tolist() for name, cells in others.items()}
+    if is_exact:  # else nothing but the release may be seen, not even on this terminal
         options: dict[str, Any] = {"site": site, "confidence_level": confidence_level}
-        rows = {} if columns else _rows_by_group(published, labels, site, label)
-        groups = {name: select_group(published, name, calibration) for name in rows}
-        with _shown_beside(output == STANDARD):
-            as_json = json and output != STANDARD
-            if columns:
-                result = monitoring.check(checked, values, by=columns, groups=labels, **options)
+        with _shown_beside(out.output == STANDARD):
+            as_json = out.json and out.output != STANDARD
+            if others:
+                result = monitoring.check(checked, values, by=others, groups=labels, **options)
                 _show_assessment(result, published.plan, as_json=as_json)
             else:
+                parts = _rows_by_group(published, labels, site, label)
+                groups = {name: select_group(published, name, calibration) for name in parts}
                 checks = {
-                    name: monitoring.check(groups[name], values[rows[name]], **options) for name in rows
+                    name: monitoring.check(groups[name], values[parts[name]], **options) for name in parts
                 }
                 _show(checks, as_json=as_json)
             if not as_json:
                 paragraph(_NEW)
-    if output is None or site is None:
+    if out.output is None or site is None:
         return
     prepared = monitoring.prepare_answer(
         checked,
         values,
         site=site,
         epsilon=private,
-        by=columns or ({group: labels} if group is not None and labels is not None else None),
+        by=others or ({group: labels} if group is not None and labels is not None else None),
         groups=labels,
-        policy=limits,
-        ledger=account,
-        dataset=dataset,
+        policy=who.policy,
+        ledger=who.ledger,
+        dataset=who.dataset,
         period=period,
         masked=masked,
-        key=None if sign_with is None else _files.read_key(sign_with),
+        key=who.key,
     )
-    say(prepared.sentence)
-    if account is not None and not yes:  # before anything is charged or recorded
-        _files.confirm(output)
-    answer, as_json = prepared.make().to_json(), json and private is not None
-    _files.send_out(answer, ask=not yes and account is None, output=output, force=force, as_json=as_json)
+    if is_exact:  # what was found is printed above, as JSON too
+        out = replace(out, json=False)
+    out.send(prepared.sentence, prepared.make, ask=not yes, is_recorded=who.ledger is not None)
 
 
-def _check_options(
-    site: str | None,
-    confidence_level: float | None,
-    private: float | None,
-    ledger: Path | None,
-    dataset: str | None,
-    output: Path | None,
+def _check_answer(
+    out: _files.Output, own: _files.SiteFiles, site: str | None, confidence_level: float | None
 ) -> None:
-    """Refuse options that do not go together."""
-    if private is not None and (output is None or ledger is None or dataset is None):
-        raise ValueError("--private goes with --ledger, --dataset and -o, where the answer is written")
-    if output is None and (ledger is not None or dataset is not None):
+    """Refuse options that go with an answer alone, and others that do not go with one."""
+    if out.output is None and (own.ledger is not None or own.dataset is not None):
         raise ValueError("--ledger and --dataset go with an answer: -o names its file")
-    if output is not None and site is None:
+    if out.output is not None and site is None:
         raise ValueError("an answer needs the site's name: --site")
-    if output is not None and confidence_level is not None:
+    if out.output is not None and confidence_level is not None:
         raise ValueError("--confidence-level does not go with -o: an answer is for all levels")
 
 
@@ -179,17 +159,15 @@ def _show(checks: dict[str | None, LocalCheck], *, as_json: bool) -> None:
         print_json({"groups": fields} if grouped else fields["None"])
         return
     table(
-        [
-            {
-                "group": label,
-                "level": f"{level.confidence_level!r}",
-                "threshold": "" if level.threshold is None else number(level.threshold),
-                **_coverage_columns(level),
-                "p-value": f"{level.p_value:.3g}",
-            }
-            for label, result in checks.items()
-            for level in result.levels
-        ]
+        {
+            "group": label,
+            "level": f"{level.confidence_level!r}",
+            "threshold": "" if level.threshold is None else number(level.threshold),
+            **_coverage_columns(level),
+            "p-value": f"{level.p_value:.3g}",
+        }
+        for label, result in checks.items()
+        for level in result.levels
     )
     for label, result in checks.items():
         paragraph(f"Group {label!r}: {result.sentence()}" if grouped else result.sentence())
@@ -205,9 +183,7 @@ def compare(
     label: str | None = None,
     reference: Path | None = None,
     column: str | None = None,
-    separator: str | None = None,
-    decimal: str | None = None,
-    encoding: str | None = None,
+    dialect: Dialect,
     confidence_level: float | None = None,
     false_alarm: float | None = None,
     json: bool = False,
@@ -215,7 +191,6 @@ def compare(
     """Compare sites by their reports, or by their checks on new cases."""
     if reference is None and column is not None:
         raise ValueError("--column goes with --reference")
-    dialect = Dialect(separator, decimal, encoding)
     read = _files.read_plan_or_calibration(document)
     if isinstance(read, Calibration):
         if reference is not None or confidence_level is not None or false_alarm is not None:
@@ -257,16 +232,14 @@ def _show_comparison(result: Comparison, plan: Plan, answers: Sequence[ReportPar
     """Show which sites stand out."""
     yardstick, shown = result.yardstick, result.ordered[:_MOST_ROWS]
     table(
-        [
-            {
-                "site": site.site,
-                "points": site.n,
-                "report": number(site.value),
-                yardstick.position_heading: f"{site.position:{yardstick.position_format}}",
-                "adjusted p": f"{site.p_value:.4f}" if site.p_value >= 0.0001 else "< 0.0001",
-            }
-            for site in shown
-        ]
+        {
+            "site": site.site,
+            "points": site.n,
+            "report": number(site.value),
+            yardstick.position_heading: f"{site.position:{yardstick.position_format}}",
+            "adjusted p": f"{site.p_value:.4f}" if site.p_value >= 0.0001 else "< 0.0001",
+        }
+        for site in shown
     )
     if len(result.sites) > len(shown):
         paragraph(f"... and {count(len(result.sites) - len(shown), 'more site')} (--json shows all).")
@@ -352,19 +325,17 @@ def _show_table(result: Assessment) -> None:
     levels = {row.check.confidence_level for row in result.rows}
     epsilons = {row.epsilon for row in result.rows}
     table(
-        [
-            {
-                "site": row.site,
-                "group": (row.group or "all") if grouped else None,
-                "epsilon": (row.epsilon or "exact") if len(epsilons) > 1 else None,
-                "level": repr(row.check.confidence_level) if len(levels) > 1 else None,
-                **_coverage_columns(row.check, at_once=grouped),
-                "p-value": None if grouped else f"{row.check.p_value:.3g}",
-                "adjusted p": f"{row.adjusted_p_value:.3g}",
-                "short": "YES" if row.falls_short else "",
-            }
-            for row in result.rows
-        ]
+        {
+            "site": row.site,
+            "group": (row.group or "all") if grouped else None,
+            "epsilon": (row.epsilon or "exact") if len(epsilons) > 1 else None,
+            "level": repr(row.check.confidence_level) if len(levels) > 1 else None,
+            **_coverage_columns(row.check, at_once=grouped),
+            "p-value": None if grouped else f"{row.check.p_value:.3g}",
+            "adjusted p": f"{row.adjusted_p_value:.3g}",
+            "short": "YES" if row.falls_short else "",
+        }
+        for row in result.rows
     )
 
 
@@ -414,19 +385,17 @@ def watch(
         return
     levels = {row.confidence_level for row in result.rows}
     table(
-        [
-            {
-                "site": row.name,
-                "level": repr(row.confidence_level) if len(levels) > 1 else None,
-                "covered": f"{row.covered} of {row.n}",
-                "coverage": f"{row.coverage:.3f}",
-                "at least": f"{int(1000 * row.lower) / 1000:.3f}",
-                "E": f"{row.evidence:.3g}",
-                "E of change": None if row.change is None else f"{row.change:.3g}",
-                "finding": row.verdict,
-            }
-            for row in result.rows
-        ]
+        {
+            "site": row.name,
+            "level": repr(row.confidence_level) if len(levels) > 1 else None,
+            "covered": f"{row.covered} of {row.n}",
+            "coverage": f"{row.coverage:.3f}",
+            "at least": f"{int(1000 * row.lower) / 1000:.3f}",
+            "E": f"{row.evidence:.3g}",
+            "E of change": None if row.change is None else f"{row.change:.3g}",
+            "finding": row.verdict,
+        }
+        for row in result.rows
     )
     for line in result.sentence().split("\n"):
         paragraph(line)

@@ -3,6 +3,7 @@
 import hashlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from os.path import realpath
 from pathlib import Path
 from typing import TypeVar
@@ -11,43 +12,105 @@ import typer
 
 from fedconformal import rounds
 from fedconformal._files import STANDARD, check_free, standard_input, write_text
-from fedconformal.cli._show import say
+from fedconformal.cli._show import say, working
 from fedconformal.documents import Calibration, Document, DocumentError, Plan, Refusal, Report, SigningKey
 from fedconformal.privacy import Ledger
 from fedconformal.protocol import SitePolicy
 from fedconformal.rounds._site import read_key as _read_key
 
 
-def check_output(output: Path | None, *, force: bool) -> None:
-    """Refuse an output that exists, before any work is done."""
-    if output is not None and output != STANDARD:
-        check_free(output, force=force)
+@dataclass(frozen=True)
+class Output:
+    """Options for the file that a command writes."""
+
+    output: Path | None = None
+    force: bool = False
+    json: bool = False
+
+    @property
+    def file(self) -> Path | None:
+        """The file; None if the result is printed alone."""
+        return None if self.output == STANDARD else self.output
+
+    def check(self) -> None:
+        """Refuse a file that exists, before any work is done."""
+        if self.file is not None:
+            check_free(self.file, force=self.force)
+
+    def write(self, text: str, *, mode: int = 0o644, note: str = "") -> None:
+        """Write text to the file, and name it; or print it."""
+        if self.file is None:
+            print(text, end="")
+        else:
+            write_text(self.file, text, force=self.force, mode=mode)
+            say(f"wrote {self.file}{note}")
+
+    def save(self, document: Document, show: Callable[[], None]) -> None:
+        """Write a result to its file, and then show it, to people or as JSON.
+
+        The file comes first, so that nobody who stops reading loses it.
+        """
+        text = document.to_json() + "\n"
+        if self.file is not None:
+            write_text(self.file, text, force=self.force)
+        if self.json or self.output == STANDARD:
+            print(text, end="")
+        else:
+            show()
+        if self.file is not None:
+            say(f"wrote {self.file}")
+
+    def send(self, prepared: str, make: Callable[[], Document], *, ask: bool, is_recorded: bool) -> None:
+        """Show exactly what leaves the site, and ask a person who is there.
+
+        Parameters
+        ----------
+        prepared : str
+            Sentence that says what would leave.
+        make : callable
+            Makes the answer.
+        ask : bool
+            Whether to ask.
+        is_recorded : bool
+            True if the answer is charged or recorded: it is asked for before that, and else when it is shown.
+        """
+        say(prepared)
+        if ask and is_recorded:
+            self._confirm()
+        with working("preparing the answer"):
+            text = make().to_json() + "\n"
+        to_stdout = self.json or self.output == STANDARD
+        if not to_stdout or self.file is not None:
+            say(f"This is everything that leaves the site:\n{text[:-1]}")
+        if ask and not is_recorded:
+            self._confirm()
+        if self.file is not None:
+            self.write(text)
+        if to_stdout:
+            print(text, end="")
+
+    def _confirm(self) -> None:
+        """Ask a person who is there, and stop if the answer is no."""
+        if sys.stdin.isatty():
+            question = "Send it?" if self.file is None else f"Write {self.file}?"
+            typer.confirm(question, abort=True, err=True)
 
 
-def save(
-    document: Document, output: Path | None, show: Callable[[], None], *, force: bool, as_json: bool
-) -> None:
-    """Write a result to its file, and then show it, to people or as JSON.
+@dataclass(frozen=True)
+class SiteFiles:
+    """Options for what a site keeps."""
 
-    The file comes first, so that nobody who stops reading loses it.
-    """
-    if output not in (None, STANDARD):
-        write_text(output, document.to_json() + "\n", force=force)
-    if as_json or output == STANDARD:
-        print(document.to_json())
-    else:
-        show()
-    if output not in (None, STANDARD):
-        say(f"wrote {output}")
+    sign_with: Path | None = None
+    ledger: Path | None = None
+    dataset: str | None = None
+    policy: Path | None = None
 
-
-def deliver_text(text: str, output: Path, *, force: bool, mode: int = 0o644, note: str = "") -> None:
-    """Write text to its file, and name the file."""
-    if output == STANDARD:
-        print(text, end="")
-        return
-    write_text(output, text, force=force, mode=mode)
-    say(f"wrote {output}{note}")
+    def open(self, name: str) -> rounds.Site:
+        """Return the site that answers."""
+        policy = read_policy(self.policy)
+        key = None if self.sign_with is None else read_key(self.sign_with)
+        ledger = None if self.ledger is None else open_ledger(self.ledger)
+        return rounds.Site(name, key, ledger, self.dataset, policy)
 
 
 Read = TypeVar("Read", bound=Document)
@@ -138,35 +201,3 @@ def read_reports(files: Sequence[Path], plan_file: Path | None = None) -> tuple[
             reason = str(error).removeprefix("standard input: ")
             unreadable.append(Refusal(source="standard input", reason=reason))
     return reports, unreadable
-
-
-# -- what leaves a site -------------------------------------------------------------------------------------
-
-
-def send_out(content: str, *, ask: bool, output: Path | None, force: bool, as_json: bool) -> None:
-    """Show exactly what leaves, and ask a person who is there.
-
-    Where nobody is asked the file is written first, so that nobody who stops reading loses it.
-    """
-    to_stdout, file = as_json or output == STANDARD, None if output == STANDARD else output
-    asking = ask and sys.stdin.isatty()
-    if not asking and file is not None:
-        write_text(file, content + "\n", force=force)
-    if not to_stdout or file is not None:
-        say("This is everything that leaves the site:")
-        say(content)
-    if asking:
-        confirm(file)
-        if file is not None:
-            write_text(file, content + "\n", force=force)
-    if file is not None:
-        say(f"wrote {file}")
-    if to_stdout:
-        print(content)
-
-
-def confirm(output: Path | None) -> None:
-    """Ask a person who is there, and stop if the answer is no."""
-    if sys.stdin.isatty():
-        question = "Send it?" if output in (None, STANDARD) else f"Write {output}?"
-        typer.confirm(question, abort=True, err=True)

@@ -8,7 +8,7 @@ import typer
 from fedconformal import pages
 from fedconformal._tables import read_table
 from fedconformal.cli import _parse
-from fedconformal.cli._files import check_output, deliver_text, expand, read
+from fedconformal.cli._files import Output, expand, read
 from fedconformal.cli._predict import sets_of
 from fedconformal.cli._show import say, working
 from fedconformal.documents import Calibration, Check, Facts
@@ -30,7 +30,8 @@ def certificate(
     force: bool = False,
 ) -> None:
     """Turn a calibration into a page for people."""
-    check_output(output, force=force)
+    out = Output(output, force)
+    out.check()
     facts = _parse.terms("--fact", fact or [], tuple(Facts.model_fields))
     certified = read(Calibration, calibration)
     stated = (certified.plan.terms.facts or Facts()).with_more(facts).given
@@ -52,7 +53,7 @@ def certificate(
         missing.append("sizes of the sets (--sets FILE)")
     if missing:
         say(f"Not stated: {', '.join(missing)}.")
-    deliver_text(page, output, force=force)
+    out.write(page)
 
 
 def planner(
@@ -87,5 +88,4 @@ def page(*, output: Path = Path("answer.html"), digest: bool = False, force: boo
     if digest:
         print(page_digest(content))
         return
-    check_output(output, force=force)
-    deliver_text(content, output, force=force)
+    Output(output, force).write(content)

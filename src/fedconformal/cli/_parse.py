@@ -125,17 +125,12 @@ def grid(
         return None if curve is None else _bins("--curve", curve), None
     if curve is not None:
         raise ValueError("--curve and --epsilon do not go together: --bins are the bins of noisy counts")
-    grid, bearers = _suffix("--bins", bins, ("bearers",))
+    grid, bearers = suffix("--bins", bins, ("bearers",))
     edges = None if grid is None or (bearers and not grid) else _bins("--bins", grid)
     return None, Privacy(epsilon, edges, analysis="paper" if paper else Privacy.analysis, **bearers)
 
 
-def losses(curve: str | None) -> tuple[str | None, dict[str, int]]:
-    """Return the bins of ``--curve``, and the parts of losses or the starts of answers behind them."""
-    return _suffix("--curve", curve, ("parts", "starts"))
-
-
-def _suffix(option: str, text: str | None, names: Sequence[str]) -> tuple[str | None, dict[str, int]]:
+def suffix(option: str, text: str | None, names: Sequence[str]) -> tuple[str | None, dict[str, int]]:
     """Return what stands before ``:NAME=NUMBER`` at the end, and the number by its name."""
     start, _, last = (text or "").rpartition(":")
     name, _, number = last.partition("=")

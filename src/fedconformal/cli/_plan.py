@@ -10,7 +10,7 @@ import typer
 from fedconformal import messages, protocol
 from fedconformal._text import count, listed, nearest_percent
 from fedconformal.cli import _parse
-from fedconformal.cli._files import check_output, save, signed
+from fedconformal.cli._files import Output, signed
 from fedconformal.cli._show import in_options, paragraph, table, working
 from fedconformal.documents import Design, Plan
 from fedconformal.planning import CRITERIA, PROMISES
@@ -43,17 +43,15 @@ def plan(
     term: list[str] | None = None,
     sign: Path | None = None,
     exit_code: bool = False,
-    output: Path | None = None,
-    force: bool = False,
-    json: bool = False,
+    out: Output,
 ) -> None:
     """Make a plan."""
-    check_output(output, force=force)
+    out.check()
     if risk and confidence_level:
         raise ValueError("--risk is 1 minus --confidence-level: give one of them")
     goal, delta = _parse.criterion(criterion)
     promised, mixture = _parse.promise(promise)
-    edges, losses = _parse.losses(curve)
+    edges, losses = _parse.suffix("--curve", curve, ("parts", "starts"))
     exact, privacy = _parse.grid(edges, epsilon, bins, paper=paper)
     options = dict(
         n_sites=_parse.sites(sites),
@@ -80,7 +78,7 @@ def plan(
     with working("planning"), warnings.catch_warnings(action="ignore", category=UserWarning):
         made = protocol.plan(**{name: value for name, value in options.items() if value is not None})
     made = signed(made, sign)
-    save(made, output, lambda: show_plan(made), force=force, as_json=json)
+    out.save(made, lambda: show_plan(made))
     if exit_code and not made.feasible:
         raise typer.Exit(_INFEASIBLE)
 
@@ -92,18 +90,7 @@ def show_plan(plan: Plan) -> None:
     """Show who is asked for what, the coverage that follows, the promise, and what prevents it."""
     goals = "; ".join(dict.fromkeys(_goal(design) for design in plan.designs))
     paragraph(f"{_asked(plan)}; {goals}")
-    table(
-        [
-            {
-                **_group_columns(plan, design),
-                "level": f"{level:g}",
-                "each site\nsends": messages.of(design.message).summarize(design, i),
-                **({} if design.is_open else _outcome_columns(plan, design, i)),
-            }
-            for design in plan.designs
-            for i, level in enumerate(design.confidence_levels)
-        ]
-    )
+    table(_row(plan, design, i) for design in plan.designs for i in range(len(design.levels)))
     if not plan.is_grouped:
         _show_sites(plan)
     _show_privacy(plan)
@@ -135,28 +122,26 @@ def _asked(plan: Plan) -> str:
     return f"{sites}, {_sizes(design) or 'sizes come with the reports'}"
 
 
-def _group_columns(plan: Plan, design: Design) -> dict[str, str | None]:
-    if not plan.is_grouped:
-        return {}
-    return {
-        "group": design.group,
-        "sites": "any" if design.n_sites is None else f"{design.n_sites:,}",
-        "points": (_sizes(design) or "open").partition(" point")[0].replace(" to ", "-"),
-    }
+def _row(plan: Plan, design: Design, place: int) -> dict[str, str | None]:
+    """Return what each site sends for a level, and what follows; a group's sites, or else the votes.
 
-
-def _outcome_columns(plan: Plan, design: Design, place: int) -> dict[str, str | None]:
-    """Return votes and coverage, and without groups an upper bound with all scores in one place."""
+    Without groups there is an upper bound with all scores in one place.
+    """
+    level = float(design.confidence_levels[place])
+    sent = messages.of(design.message).summarize(design, place)
+    row: dict[str, str | None] = {"level": f"{level:g}", "each site\nsends": sent}
+    coverage = {} if design.is_open else coverage_columns(design, place)
     if plan.is_grouped:
-        return {**coverage_columns(design, place)}
-    n_points, law = sum(kind.count * kind.n for kind in design.kinds), messages.law(design, place)
-    pooled = float(design.confidence_levels[place]) + 1 / (n_points + 1)  # paper, section 3.3
+        sites = "any" if design.n_sites is None else f"{design.n_sites:,}"
+        points = (_sizes(design) or "open").partition(" point")[0].replace(" to ", "-")
+        return {"group": design.group, "sites": sites, "points": points, **row, **coverage}
+    if design.is_open:
+        return row
+    pooled = level + 1 / (sum(kind.count * kind.n for kind in design.kinds) + 1)  # paper, section 3.3
+    has_bound = PROMISES[design.promise].pools and messages.law(design, place) is not None
     bound = f"{pooled:.4f}" if pooled < 1 else "-"
-    return {
-        "votes\nneeded": votes_needed(design, place),
-        **coverage_columns(design, place),
-        "pooled\nat most": bound if PROMISES[design.promise].pools and law is not None else None,
-    }
+    votes = votes_needed(design, place)
+    return {**row, "votes\nneeded": votes, **coverage, "pooled\nat most": bound if has_bound else None}
 
 
 def _delta(design: Design) -> float | None:
@@ -250,21 +235,19 @@ def _show_sites(plan: Plan) -> None:
             paragraph(f"A site has {totals[0]:,} to {totals[-1]:,} votes, larger ones more.")
         return
     table(
-        [
-            {
-                "level": f"{level:g}" if several else None,
-                "site" if named else "sites": name,
-                "points": f"{kind.n:,}",
-                "ranks\nsent": _ranks_text((ranks[i] or ())[j]),
-                "votes": _votes_text(votes[i][j]),
-                "share\nof votes": nearest_percent(sum(votes[i][j]) / _total_votes(design, i)),
-            }
-            for i, level in enumerate(design.confidence_levels)
-            for j, kind in enumerate(design.kinds)
-            for name in (
-                kind.names if named else ["1 site" if kind.count == 1 else f"each of {kind.count:,} sites"]
-            )
-        ]
+        {
+            "level": f"{level:g}" if several else None,
+            "site" if named else "sites": name,
+            "points": f"{kind.n:,}",
+            "ranks\nsent": _ranks_text((ranks[i] or ())[j]),
+            "votes": _votes_text(votes[i][j]),
+            "share\nof votes": nearest_percent(sum(votes[i][j]) / _total_votes(design, i)),
+        }
+        for i, level in enumerate(design.confidence_levels)
+        for j, kind in enumerate(design.kinds)
+        for name in (
+            kind.names if named else ["1 site" if kind.count == 1 else f"each of {kind.count:,} sites"]
+        )
     )
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from fedconformal._extras import need
-from fedconformal._files import STANDARD, write_atomically
+from fedconformal._files import write_atomically
 from fedconformal._tables import Dialect, Table, read_table
 from fedconformal._text import count
 from fedconformal.cli import _parse, _report
-from fedconformal.cli._files import check_output, read
+from fedconformal.cli._files import Output, read
 from fedconformal.cli._show import print_json, say
 from fedconformal.documents import Calibration, Plan
 from fedconformal.protocol import has_answers, loss_curve, prediction_sets, score_of
@@ -28,29 +28,22 @@ def predict(
     site: str | None = None,
     column: list[str] | None = None,
     score: str | None = None,
-    separator: str | None = None,
-    decimal: str | None = None,
-    encoding: str | None = None,
+    dialect: Dialect,
     only: bool = False,
-    output: Path | None = None,
-    force: bool = False,
-    json: bool = False,
+    out: Output,
 ) -> None:
     """Turn predictions into intervals or label sets."""
-    check_output(output, force=force)
+    out.check()
     if predictions.suffix.lower() == _report.ARRAYS:
         published = read(Calibration, calibration)
-        masks = _predict_masks(published, predictions, column, output, group=group, site=site)
-        assert output is not None
-        write_atomically(output, lambda file: np.savez_compressed(file, **masks), force=force)
-        say(f"wrote {output}")
+        _predict_masks(published, predictions, column, out, group=group, site=site)
         return
-    if output not in (None, STANDARD) and output.suffix.lower() not in _TABLES:
-        raise ValueError(f"{output}: the name must end with {' or '.join(_TABLES)}")
+    if out.file is not None and out.file.suffix.lower() not in _TABLES:
+        raise ValueError(f"{out.file}: the name must end with {' or '.join(_TABLES)}")
     published = read(Calibration, calibration)
     plan = published.plan
     _report.column_of_labels(plan, group, calibration, is_new=True)
-    table = read_table(predictions, dialect=Dialect(separator, decimal, encoding))
+    table = read_table(predictions, dialect=dialect)
     answers = has_answers(plan)
     if answers:
         used = _report.chosen_columns(column or ["confidence"], table.columns)
@@ -65,9 +58,8 @@ def predict(
         if sets.dtype == bool and sets[:, :, i].all() and not answers:
             which = "The set contains" if len(sets) == 1 else f"All {len(sets)} sets contain"
             say(f"{which} every label (level {level:g}), so they are uninformative.")
-    suffixes = [""] if len(levels) == 1 else [f"_{level!r}" for level in levels]
     places = list(enumerate(names))
-    added = {name + suffix: sets[:, j, i] for i, suffix in enumerate(suffixes) for j, name in places}
+    added = {name + suffix: sets[:, j, i] for i, suffix in enumerate(_suffixes(plan)) for j, name in places}
     frame = need("polars", extra="cli").DataFrame
     if only:
         result = frame(added)
@@ -76,7 +68,7 @@ def predict(
             raise ValueError(f"{table.name}: has a column {taken[0]!r} already; --only leaves it out")
         shown = {name: table.numbers([name])[:, 0] for name in used}  # numbers, where the table has text
         result = table.frame.with_columns(frame({**shown, **added}))
-    _deliver(result, None if output == STANDARD else output, force=force, as_json=json)
+    _deliver(result, out)
 
 
 def _find_answered(
@@ -94,10 +86,10 @@ def _find_answered(
 
 
 def _predict_masks(
-    published: Calibration, path: Path, column: list[str] | None, output: Path | None, **where: Any
-) -> dict[str, Any]:
-    """Return the mask of each image at each level, by the name of its array."""
-    plan, group = published.plan, where.pop("group")
+    published: Calibration, path: Path, column: list[str] | None, out: Output, **where: Any
+) -> None:
+    """Write the mask of each image at each level."""
+    plan, group, output = published.plan, where.pop("group"), out.output
     if plan.score is None or not column or output is None or output.suffix.lower() != _report.ARRAYS:
         raise ValueError(
             f"{path}: images need a plan that fixes the score, --column with the name of their array, and -o "
@@ -105,11 +97,20 @@ def _predict_masks(
         )
     arrays = _report.read_arrays(path, [column[0], *([group] if group else [])])
     labels = [str(label) for label in arrays[group].tolist()] if group else None
-    rule = _report.image_score(plan.score, path)
-    masks = prediction_sets(published, rule, rule.prediction_from(arrays[column[0]]), groups=labels, **where)
-    several = len(plan.confidence_levels) > 1
-    names = [f"in_set_{level!r}" if several else "in_set" for level in plan.confidence_levels]
-    return {name: masks[..., i] for i, name in enumerate(names)}
+    rule = score_of(plan.score)
+    _report.check_takes_images(rule, path)
+    masks: Any = prediction_sets(
+        published, rule, rule.prediction_from(arrays[column[0]]), groups=labels, **where
+    )
+    by_name: dict[str, Any] = {f"in_set{suffix}": masks[..., i] for i, suffix in enumerate(_suffixes(plan))}
+    write_atomically(output, lambda file: np.savez_compressed(file, **by_name), force=out.force)
+    say(f"wrote {output}")
+
+
+def _suffixes(plan: Plan) -> list[str]:
+    """Return the end of a name for each level, where there are several."""
+    levels = plan.confidence_levels
+    return [""] if len(levels) == 1 else [f"_{level!r}" for level in levels]
 
 
 def sets_of(
@@ -153,14 +154,14 @@ def _score(plan: Plan, name: str | None, columns: Sequence[str]) -> Score:
     return score or Absolute()
 
 
-def _deliver(result: Any, output: Path | None, *, force: bool, as_json: bool) -> None:
-    if output is not None:
-        is_parquet = output.suffix.lower() == ".parquet"
-        write_atomically(output, result.write_parquet if is_parquet else result.write_csv, force=force)
-        say(f"wrote {output}: {count(result.height, 'row')}")
-    if as_json:
+def _deliver(result: Any, out: Output) -> None:
+    if out.file is not None:
+        is_parquet = out.file.suffix.lower() == ".parquet"
+        write_atomically(out.file, result.write_parquet if is_parquet else result.write_csv, force=out.force)
+        say(f"wrote {out.file}: {count(result.height, 'row')}")
+    if out.json:
         print_json(result.to_dicts())
-    elif output is None:
+    elif out.file is None:
         try:
             print(result.write_csv(), end="")
         except need("polars", extra="cli").exceptions.ComputeError as error:  # a duration, a list

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,24 @@ from zipfile import BadZipFile
 import numpy as np
 
 from fedconformal import protocol
-from fedconformal._tables import Dialect, SeveralColumnsError, Table, read_column, read_table
+from fedconformal._tables import Dialect, Table, read_column, read_table
 from fedconformal._text import count, quoted
 from fedconformal._util import BadRowsError, Floats
 from fedconformal.cli import _files
-from fedconformal.cli._show import say, working
+from fedconformal.cli._show import working
 from fedconformal.documents import Calibration, CalibrationView, Curve, Plan, ScoreRule
 from fedconformal.protocol import class_places, measure_cases, score_of
 from fedconformal.scores import SCORES, LossScore, Score, from_name
+
+
+@dataclass(frozen=True)
+class CaseColumns:
+    """Options for the columns of a file of cases."""
+
+    group: str | None = None
+    column: str | None = None
+    target: str | None = None
+    prediction: list[str] | None = None
 
 
 def report(
@@ -25,49 +36,34 @@ def report(
     scores: Path,
     *,
     site: str,
-    group: str | None = None,
-    column: str | None = None,
-    target: str | None = None,
-    prediction: list[str] | None = None,
-    separator: str | None = None,
-    decimal: str | None = None,
-    encoding: str | None = None,
-    sign_with: Path | None = None,
-    ledger: Path | None = None,
-    dataset: str | None = None,
-    policy: Path | None = None,
+    columns: CaseColumns,
+    dialect: Dialect,
+    own: _files.SiteFiles,
     model: Path | None = None,
     yes: bool = False,
-    output: Path | None = None,
-    force: bool = False,
-    json: bool = False,
+    out: _files.Output,
 ) -> None:
     """Answer a plan with this site's scores."""
-    _files.check_output(output, force=force)
-    dialect = Dialect(separator, decimal, encoding)
+    out.check()
     question = _files.read(Plan, plan)
-    group = column_of_labels(question, group, plan, target=target)
-    limits = _files.read_policy(policy)
-    if protocol.is_private(question) and (ledger is None or dataset is None):
+    columns = replace(columns, group=column_of_labels(question, columns.group, plan, target=columns.target))
+    private = protocol.is_private(question)
+    if private and (own.ledger is None or own.dataset is None):
         raise ValueError(
             f"{plan}: is private, so that the answer is charged to a budget: give --ledger and --dataset "
             "(fedconformal ledger new and ledger budget make them)"
         )
-    protocol.admit(question, policy=limits, has_ledger=ledger is not None or dataset is not None)
-    key = None if sign_with is None else _files.read_key(sign_with)
-    account = None if ledger is None else _files.open_ledger(ledger)
+    who = own.open(site)
+    protocol.admit(question, policy=who.policy, has_ledger=who.has_ledger)
     curve = protocol.loss_curve(question)
     with working("reading scores"):
         labels, values, _ = read_cases(
             question,
             scores,
-            group=group,
-            column=column,
-            target=target,
-            prediction=prediction,
-            private=protocol.is_private(question),
-            draw=partial(protocol.draw_source, site=site, policy=limits, ledger=account, dataset=dataset),
+            columns,
             dialect=dialect,
+            private=private,
+            draw=who.draw_source(),
             curve=curve,
         )
         given: dict[str, Any] = {"scores": values} if curve is None else {"losses": values}
@@ -78,20 +74,15 @@ def report(
             **given,
             site=site,
             groups=labels,
-            score=None if target is None else question.score,
-            key=key,
-            policy=limits,
+            score=None if columns.target is None else question.score,
+            key=who.key,
+            policy=who.policy,
             model=_files.model_of(model),
             in_place=True,
-            ledger=account,
-            dataset=dataset,
+            ledger=who.ledger,
+            dataset=who.dataset,
         )
-        say(prepared.sentence)
-    if account is not None and not yes:  # before anything is charged or recorded
-        _files.confirm(output)
-    with working("preparing the answer"):
-        answer = prepared.report().to_json()
-    _files.send_out(answer, ask=not yes and account is None, output=output, force=force, as_json=json)
+    out.send(prepared.sentence, prepared.report, ask=not yes, is_recorded=who.ledger is not None)
 
 
 def score_columns() -> list[tuple[str, str]]:
@@ -133,73 +124,58 @@ def in_class_order(plan: Plan, columns: Sequence[str], path: Path | str) -> list
 def read_cases(
     plan: Plan,
     path: Path,
+    columns: CaseColumns,
     *,
-    group: str | None,
-    column: str | None,
-    target: str | None,
-    prediction: list[str] | None,
+    dialect: Dialect | None = None,
     private: bool,
     draw: Callable[..., Any] = lambda *cases: None,
-    dialect: Dialect | None = None,
     by: Sequence[str] = (),
     curve: Curve | None = None,
 ) -> tuple[list[str] | None, Floats, dict[str, list[str]]]:
-    """Return the group of each case where there are groups, the scores, and other columns by name.
+    """Return the group of each case where there are groups, the scores, and the columns ``by`` by name.
 
     For a ``curve`` of losses these come in the place of scores, for one of answers the confidence and whether
     each is wrong. For a private answer no score is refused, whatever it is. ``draw`` is the source of random
     numbers.
     """
-    _check_options(plan, path, column, target, prediction)
-    edges = None if curve is None else curve.edges
+    rule = _check_options(plan, path, columns)
+    group, column, target = columns.group, columns.column, columns.target
     if curve is not None and curve.starts is not None and (target or column):
         raise ValueError("--target and --column must be left out: this plan needs the columns of answers")
-    if path.suffix.lower() == ARRAYS and target is not None and plan.score is not None and prediction:
-        names = [*([] if group is None else [group]), *by]
-        arrays = read_arrays(path, [target, prediction[0], *names])
-        texts = {name: [str(label) for label in arrays[name].tolist()] for name in names}
-        score = image_score(plan.score, path)
-        truth, predicted = arrays[target], arrays[prediction[0]]
-        measure = partial(measure_cases, score, edges=edges, plan=plan, draw=draw)
-        make = partial(score.scores_or_nan, **score.draws(draw(score))) if private else measure
-        values = make(truth, predicted)
-        return None if group is None else texts[group], values, {name: texts[name] for name in by}
-    if target is None and group is None and not by and curve is None:
-        with _asking_for_cases(plan):
-            return None, read_column(path, column, nan=private, dialect=dialect), {}
+    score = None if rule is None else score_of(rule)
+    edges = None if curve is None else curve.edges
+    measure = partial(measure_cases, edges=edges, plan=plan, draw=draw)
+    if path.suffix.lower() == ARRAYS and score is not None:
+        labels, truth, predicted, others = _read_images(path, score, columns, by)
+        if private:
+            return labels, score.scores_or_nan(truth, predicted, **score.draws(draw(score))), others
+        return labels, measure(score, truth, predicted), others
+    if score is None and group is None and not by and curve is None:
+        values = read_column(path, column, nan=private, dialect=dialect, advice=_advice(plan))
+        return None, values, {}
     table = read_table(path, dialect=dialect, private=private)
     labels = None if group is None else table.labels(group)
-    columns_by_name = {name: table.labels(name) for name in by}
-    if curve is not None and target is None:
-        return labels, table.numbers(_loss_columns(curve, table, group, column)), columns_by_name
-    if target is None or plan.score is None or prediction is None:
-        others = [name for name in table.columns if name not in (group, *by)]
-        with _asking_for_cases(plan):
-            used = others[0] if column is None and len(others) == 1 else table.only(column)
+    others = {name: table.labels(name) for name in by}
+    if score is None and curve is not None:
+        return labels, table.numbers(_loss_columns(curve, table, group, column)), others
+    if score is None:
+        names = [name for name in table.columns if name not in (group, *by)]
+        used = names[0] if column is None and len(names) == 1 else table.only(column, _advice(plan))
         values = table.numbers([used], nan=private)[:, 0]
         if not private:
             table.refuse_rows(values == -np.inf, used, "-Infinity")
-        return labels, values, columns_by_name
-    columns = in_class_order(plan, chosen_columns(prediction, table.columns), path)
-    score = score_of(plan.score)
-    several = isinstance(score, LossScore)
-    targets = in_class_order(plan, chosen_columns([target], table.columns), path) if several else [target]
-    if both := sorted({*targets} & {*columns}):
-        raise ValueError(f"--target and --prediction both name {both[0]!r}: the truth is no prediction")
-    if several:
-        _check_order(targets, columns)
-        truth = table.numbers(targets, nan=private)
-    else:
-        truth = _truth(plan, score, table, target, columns, private=private)
+        return labels, values, others
+    used_columns = in_class_order(plan, chosen_columns(columns.prediction or [], table.columns), path)
+    truth = _read_truth(plan, score, table, target or "", used_columns, private=private)
     if private:
         # A case without a score gets NaN, and no error reveals it.
-        predicted = table.numbers(columns, nan=True)
+        predicted = table.numbers(used_columns, nan=True)
         drawn = score.draws(draw(score))
-        return labels, score.scores_or_nan(truth, predicted, columns, **drawn), columns_by_name
-    predicted = prediction_of(score, table, columns)
-    with by_line(table, columns):
+        return labels, score.scores_or_nan(truth, predicted, used_columns, **drawn), others
+    predicted = prediction_of(score, table, used_columns)
+    with by_line(table, used_columns):
         truth = score.truth_from(truth, argument=f"column {target!r}")
-        return labels, measure_cases(score, truth, predicted, edges, plan, draw), columns_by_name
+        return labels, measure(score, truth, predicted), others
 
 
 def _loss_columns(curve: Curve, table: Table, group: str | None, column: str | None) -> list[str]:
@@ -229,40 +205,35 @@ def _check_order(targets: Sequence[str], columns: Sequence[str]) -> None:
         )
 
 
-def _check_options(
-    plan: Plan, path: Path, column: str | None, target: str | None, prediction: list[str] | None
-) -> None:
-    """Refuse options that do not go together."""
-    if target is None:
-        if prediction:
+def _check_options(plan: Plan, path: Path, columns: CaseColumns) -> ScoreRule | None:
+    """Refuse options that do not go together; return the score of cases, None for a file of scores."""
+    if columns.target is None:
+        if columns.prediction:
             raise ValueError("--prediction goes with --target, the column with the truth")
-        return
-    if column is not None:
+        return None
+    if columns.column is not None:
         raise ValueError("--column is for scores and --target for cases: give one of them")
     if plan.score is None:
         raise ValueError("--target needs a plan that fixes the score (plan --score); this one does not")
-    if not prediction:
+    if not columns.prediction:
         raise ValueError(
             f"--target needs --prediction: {_needs(plan.score)}; the first line of {path} names them"
         )
+    return plan.score
 
 
 def _needs(rule: ScoreRule) -> str:
     return f"score {rule.name!r} needs {score_of(rule).column_help()}"
 
 
-@contextmanager
-def _asking_for_cases(plan: Plan) -> Iterator[None]:
-    """Ask for the columns of cases by name where a file has several columns and the plan has a score."""
-    try:
-        yield
-    except SeveralColumnsError as error:
-        if plan.score is None:
-            raise
-        raise ValueError(
-            f"{error.place}: name the column of the truth with --target, and of the prediction with "
-            f"--prediction ({_needs(plan.score)}); for a column of scores give --column"
-        ) from None
+def _advice(plan: Plan) -> str:
+    """Return what to do about a file with several columns of which none is named."""
+    if plan.score is None:
+        return ": choose one with --column"
+    return (
+        ": name the column of the truth with --target, and of the prediction with --prediction "
+        f"({_needs(plan.score)}); for a column of scores give --column"
+    )
 
 
 # -- images ------------------------------------------------------------------------------------------------
@@ -284,24 +255,46 @@ def read_arrays(path: Path, names: Sequence[str]) -> dict[str, Any]:
     return arrays
 
 
-def image_score(rule: ScoreRule, path: Path) -> Score:
-    """Return the score of a plan, refusing one that takes tables."""
-    score = score_of(rule)
+def check_takes_images(score: Score, path: Path) -> None:
+    """Refuse a score that takes tables."""
     if not score.takes_images:
         raise ValueError(f"{path}: score {score.name!r} takes tables; .npz is for images")
-    return score
+
+
+def _read_images(path: Path, score: Score, columns: CaseColumns, by: Sequence[str]) -> tuple[Any, ...]:
+    """Return the group of each image where there are groups, truths, predictions, and columns by name."""
+    check_takes_images(score, path)
+    truth, predicted = str(columns.target), (columns.prediction or [""])[0]
+    names = [*([] if columns.group is None else [columns.group]), *by]
+    arrays = read_arrays(path, [truth, predicted, *names])
+    texts = {name: [str(label) for label in arrays[name].tolist()] for name in names}
+    return (
+        texts.get(columns.group or ""),
+        arrays[truth],
+        arrays[predicted],
+        {name: texts[name] for name in by},
+    )
 
 
 # -- truth -------------------------------------------------------------------------------------------------
 
 
-def _truth(
+def _read_truth(
     plan: Plan, score: Score, table: Table, target: str, columns: Sequence[str], *, private: bool
 ) -> Floats:
-    """Return the truth as numbers: names of classes become their numbers.
+    """Return the truth as numbers, with a column for each label where a case has several.
 
-    Of a private answer each case is read individually, and is NaN where it is neither; else it is refused.
+    Names of classes become their numbers. Of a private answer each case is read individually, and is NaN
+    where it is neither; else it is refused.
     """
+    targets = [target]
+    if isinstance(score, LossScore):
+        targets = in_class_order(plan, chosen_columns([target], table.columns), table.name)
+    if both := sorted({*targets} & {*columns}):
+        raise ValueError(f"--target and --prediction both name {both[0]!r}: the truth is no prediction")
+    if isinstance(score, LossScore):
+        _check_order(targets, columns)
+        return table.numbers(targets, nan=private)
     table.check([target, *columns])
     if score.columns is not None:
         return table.numbers([target], nan=private)[:, 0]

@@ -6,7 +6,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from io import StringIO
 from math import inf, isfinite
@@ -83,11 +83,12 @@ def paragraph(text: str, *, mark: str = "") -> None:
     print(printable(mark + text))
 
 
-def table(rows: Sequence[Mapping[str, object]], *, title: str | None = None) -> None:
+def table(rows: Iterable[Mapping[str, object]], *, title: str | None = None) -> None:
     """Print rows of cells by the name of their column; a column without any cell is left out.
 
     Where a table is too wide even with its cells wrapped, each cell gets a line.
     """
+    rows = list(rows)
     names = dict.fromkeys(name for row in rows for name, cell in row.items() if cell is not None)
     if not names:
         return

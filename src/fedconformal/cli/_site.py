@@ -9,7 +9,7 @@ from typing import Any
 from fedconformal._files import STANDARD
 from fedconformal._tables import Dialect, read_column
 from fedconformal._text import count
-from fedconformal.cli._files import check_output, deliver_text, open_ledger, read_key, read_policy
+from fedconformal.cli._files import Output, open_ledger, read_key, read_policy
 from fedconformal.cli._show import paragraph, print_json, say, table
 from fedconformal.documents import SigningKey
 from fedconformal.privacy import Ledger, fingerprint
@@ -20,12 +20,12 @@ from fedconformal.protocol import SitePolicy
 
 def new_key(name: str = "site", *, output: Path | None = None, force: bool = False) -> None:
     """Make a key: the private part goes to a file, the public part is printed."""
-    path = output or Path(f"{name}.key")
-    check_output(path, force=force)
+    out = Output(output or Path(f"{name}.key"), force)
+    out.check()
     key = SigningKey.new()
     note = ": keep it at the site; the plan lists the public key"
-    deliver_text(key.to_pem().decode(), path, force=force, mode=0o600, note=note)
-    (say if path == STANDARD else print)(key.public_key)
+    out.write(key.to_pem().decode(), mode=0o600, note=note)
+    (say if out.file is None else print)(key.public_key)
 
 
 def show_key(key: Path) -> None:
@@ -63,12 +63,10 @@ def accept_scores(
     *,
     reason: str,
     column: str | None = None,
-    separator: str | None = None,
-    decimal: str | None = None,
-    encoding: str | None = None,
+    dialect: Dialect,
 ) -> None:
     """Accept new scores under an old name: they draw on the same budget."""
-    values = read_column(scores, column, nan=True, dialect=Dialect(separator, decimal, encoding))
+    values = read_column(scores, column, nan=True, dialect=dialect)
     open_ledger(ledger).accept_data(dataset, fingerprint(values), reason=reason)
     say(f"{dataset}: the new scores are accepted, and draw on the same budget")
 
@@ -125,7 +123,7 @@ def new_policy(path: Path = Path("site.toml"), *, force: bool = False) -> None:
     """Write a policy with the defaults and an explanation of every line, to be edited."""
     template = files("fedconformal.cli").joinpath("policy.toml").read_text(encoding="utf-8")
     text = template.format(**{**asdict(SitePolicy()), "secret": token_hex(16)})
-    deliver_text(text, path, force=force, mode=0o600, note=f": edit it, then answer with --policy {path}")
+    Output(path, force).write(text, mode=0o600, note=f": edit it, then answer with --policy {path}")
 
 
 def show_policy(policy: Path, *, json: bool = False) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any
 
@@ -13,19 +14,24 @@ from numpy.typing import ArrayLike
 
 from fedconformal import messages, scores
 from fedconformal._extras import MissingExtraError
-from fedconformal._text import count, floor_percent, nearest_percent, percent
+from fedconformal._text import count, percent
 from fedconformal._version import __version__
 from fedconformal.audit import Finding, verify
 from fedconformal.documents import Calibration, Check, Design, Document, Facts, Plan
 from fedconformal.monitoring import WatchRow, cases_needed, plan_watch, watch
 from fedconformal.monitoring._check import SiteCheck, assess
-from fedconformal.pages._claims import Budget, Claim, count_law_numbers, first_names
+from fedconformal.pages._claims import Answered, Budget, Claim
 from fedconformal.pages._planner import USUAL_CASES
-from fedconformal.pages._render import read_asset, render, watch_picture
+from fedconformal.pages._render import read_asset, render
 from fedconformal.planning import CRITERIA, PROMISES
-from fedconformal.protocol import AssumptionKind, assumption_codes, assumption_sentences, loss_curve
+from fedconformal.protocol import (
+    AssumptionKind,
+    assumption_codes,
+    assumption_sentences,
+    loss_curve,
+    score_of,
+)
 
-_MOST_SHARES = 20
 _MOST_ANSWERED = 12  # of which the first page has names; the table has more
 _MOST_CLASSES = 8  # that are columns of a table
 _DETAILS = ("supersedes", "plans_tried", "several_cases", "prevalence")  # not on the first page
@@ -96,7 +102,8 @@ def certificate(
     all_facts = (calibration.plan.terms.facts or Facts()).with_more(facts or {})
     view = CertificateView(calibration, findings, all_facts, checks, sets)
     style = "\n".join(map(read_asset, ("common.css", "certificate.css")))
-    return render("certificate.html", view=view, style=style, version=__version__)
+    encoded = base64.b64encode((calibration.to_json() + "\n").encode()).decode()
+    return render("certificate.html", view=view, style=style, version=__version__, encoded=encoded)
 
 
 class CertificateView:
@@ -112,18 +119,20 @@ class CertificateView:
     ) -> None:
         self.calibration, self.plan, self.findings = calibration, calibration.plan, findings
         self.not_verified = [finding for finding in findings if finding.holds is None]
-        self.facts, has_periods = facts, any(check.period for check in checks)
+        self.planned_facts, has_periods = self.plan.terms.facts or Facts(), any(it.period for it in checks)
+        self.facts, self.unit = facts.given, self.planned_facts.unit or ""
         self.watch = watch(calibration, checks) if has_periods else None
         self.assessment = assess(calibration, list(checks)) if checks and not has_periods else None
         budget = Budget()
-        self.claims = [Claim(calibration, part, budget) for part in calibration.parts]
+        parts = calibration.parts
+        self.claims = [Claim(self.plan, part.design, budget, calibration, part) for part in parts]
         self.levels = [level for claim in self.claims for level in claim.levels]
         self.finite_levels = [level for level in self.levels if level.is_finite]
         finite = [level.claim for level in self.finite_levels]
         self.promises = list(dict.fromkeys((claim.promise, claim.criterion) for claim in finite))
-        self.has_votes = any(claim.has_votes for claim in self.claims)
-        self.unit = (self.plan.terms.facts or Facts()).unit or ""
-        self.score = self._known_score()
+        self.score: scores.Score | None = None
+        with suppress(TypeError, ValueError):  # there is none, or one that is not installed here
+            self.score = score_of(self.plan.score)
         self.has_label_score = isinstance(self.score, scores.LabelScore)
         self.has_loss_score = isinstance(self.score, scores.LossScore)
         self.kind, curve = "losses" if self.has_loss_score else "sets", loss_curve(self.plan)
@@ -132,15 +141,6 @@ class CertificateView:
         losses = [messages.of(design.message).epsilon(design) for design in self.plan.designs]
         self.epsilon = max((float(loss) for loss in losses if loss is not None), default=None)
         self.sizes = None if sets is None else _set_sizes(sets, self.plan.confidence_levels)
-
-    def _known_score(self) -> scores.Score | None:
-        """Return the score of the plan; None where it names none, or one that is not installed here."""
-        if self.plan.score is None:
-            return None
-        try:
-            return scores.from_name(self.plan.score.name, **self.plan.score.parameters)
-        except (TypeError, ValueError):
-            return None
 
     @property
     def headlines(self) -> list[str]:
@@ -162,57 +162,36 @@ class CertificateView:
         groups = self.plan.grouping.counted(len(self.claims))
         return f" in each of {groups}" if n_groups == len(self.claims) else f" in {n_groups} of {groups}"
 
-    @property
-    def shares(self) -> list[str] | None:
-        """Shares of a mixture, "north 50 %", empty if they are many or unnamed; None without a mixture."""
-        shares = None if self.plan.is_grouped else self.plan.mixture
-        if shares is None:
-            return None
-        if not isinstance(shares, dict) or len(shares) > _MOST_SHARES:
-            return []
-        return [f"{site} {nearest_percent(float(share))}" for site, share in shares.items()]
-
     # -- facts, sites and assumptions ----------------------------------------------------------------------
 
     def fact_rows(self, *, details: bool) -> list[tuple[str, str, bool]]:
         """Return title and text of facts, and whether each was added to the page and is not in the plan."""
-        planned = (self.plan.terms.facts or Facts()).given.keys() | {"date"}
-        facts = sorted(self.facts.given.items(), key=lambda fact: fact[0] != "purpose")
+        planned = self.planned_facts.given.keys() | {"date"}
+        facts = sorted(self.facts.items(), key=lambda fact: fact[0] != "purpose")
         return [
-            (Facts.model_fields[name].title or name, text, name not in planned)
-            for name, text in facts
-            if (name in _DETAILS) == details
+            (_title(name), text, name not in planned) for name, text in facts if (name in _DETAILS) == details
         ]
 
     @property
     def not_stated(self) -> list[str]:
         """Titles of the facts that are missing, and of the sizes of sets where no sets were given."""
-        known = self.facts.given.keys() | {"unit"} | ({"prevalence"} if self.prevalence else set())
-        names = [name for name in Facts.model_fields if name not in known]
-        titles = [(Facts.model_fields[name].title or name).lower() for name in names]
+        known = self.facts.keys() | {"unit"} | ({"prevalence"} if self.prevalence else set())
+        titles = [_title(name).lower() for name in Facts.model_fields if name not in known]
         return titles + ["sizes of the sets"] * (self.sizes is None)
 
-    def named_sizes(self, names: Iterable[str]) -> str:
-        """Return "north (120 cases) and south (40 cases)": cases in all groups, answered or else planned."""
+    def named_sizes(self, names: Iterable[str]) -> list[str]:
+        """Return "north (120 cases)" for each name: cases in all groups, answered or else planned."""
         sizes: Counter[str] = Counter()
         for claim in self.claims:
             designs = claim.planned, claim.design
             sizes.update({name: kind.n for design in designs for kind in design.kinds for name in kind.names})
-        listed = [
-            f"{name} ({count(sizes[name], 'case')})" if name in sizes else name for name in sorted(names)
-        ]
-        return first_names(listed)
+        return [f"{name} ({count(sizes[name], 'case')})" if name in sizes else name for name in sorted(names)]
 
     @property
-    def answered(self) -> str:
+    def answered(self) -> list[str]:
         """Names and sizes of the sites that answered, unless they are many."""
         sites = {received.site for received in self.calibration.reports}
-        return self.named_sizes(sites) if len(sites) <= _MOST_ANSWERED else ""
-
-    @property
-    def sent(self) -> list[str]:
-        """Descriptions of what sites sent, as their messages give them; each once."""
-        return list(dict.fromkeys(sent for claim in self.claims for sent in claim.sent.values()))
+        return self.named_sizes(sites) if len(sites) <= _MOST_ANSWERED else []
 
     def assumptions(self, kind: str) -> tuple[str, ...]:
         """Return the sentences that follow from the plan and from who answered, whatever the file says."""
@@ -221,38 +200,14 @@ class CertificateView:
 
     # -- later checks --------------------------------------------------------------------------------------
 
-    def check_rows(self, *, by_group: bool) -> list[list[str]]:
-        """Return the findings on later cases of each site, or of each group of its cases."""
-        chosen = [row for row in self._whole_sites if not by_group]
-        if by_group and self.assessment:
-            chosen = [row for row in self.assessment.rows if row not in self._whole_sites]
-        return [
-            [
-                row.name,
-                percent(row.check.confidence_level),
-                f"{row.check.covered:,} of {row.check.n:,}{'' if row.epsilon is None else ' (private)'}",
-                nearest_percent(row.check.coverage),
-                "{:.1%} to {:.1%}".format(*row.check.interval).replace("%", " %"),
-                row.verdict,
-            ]
-            for row in chosen
-        ]
+    def check_rows(self, *, by_group: bool) -> list[SiteCheck]:
+        """Return the findings on all cases of each site, or on its groups where there is none on all.
 
-    @property
-    def _whole_sites(self) -> list[SiteCheck]:
-        """Findings on all cases of a site, or on its groups where there is none on all."""
+        ``by_group`` is for the others.
+        """
         rows = self.assessment.rows if self.assessment else ()
         whole = {row.site for row in rows if row.group is None}
-        return [row for row in rows if row.group is None or row.site not in whole]
-
-    @property
-    def check_totals(self) -> list[tuple[float, int, int]]:
-        """Level, later cases of all sites, and how many of them were covered."""
-        n, covered = Counter[float](), Counter[float]()
-        for row in self._whole_sites:
-            n[row.check.confidence_level] += row.check.n
-            covered[row.check.confidence_level] += row.check.covered
-        return [(level, n[level], covered[level]) for level in n]
+        return [row for row in rows if (row.group is not None and row.site in whole) == by_group]
 
     @property
     def check_plan(self) -> list[list[float]]:
@@ -269,24 +224,6 @@ class CertificateView:
         rows = self.watch.rows if self.watch else ()
         return sorted(rows, key=lambda row: (row.site is not None, row.alarm is None))
 
-    def watch_cells(self, most: int) -> list[list[str]]:
-        """Return the first rows of the table of the watch."""
-        return [
-            [
-                row.name,
-                percent(row.confidence_level),
-                f"{row.covered:,} of {row.n:,}",
-                nearest_percent(row.coverage),
-                floor_percent(row.lower),
-                row.verdict,
-            ]
-            for row in self.watch_rows[:most]
-        ]
-
-    def watch_picture(self, row: WatchRow, place: int) -> str:
-        """Draw coverage and evidence of a row over time."""
-        return watch_picture(row, f"watch-{place}")
-
     @property
     def watch_plan(self) -> list[str]:
         """Sentences about how soon a drop is found with as many cases as sites sent, or with 50 each."""
@@ -298,64 +235,12 @@ class CertificateView:
         plans = [plan for level in levels for plan in plan_watch(self.calibration[level], number)]
         return [plan.sentence() for plan in plans]
 
-    # -- tables --------------------------------------------------------------------------------------------
+    # -- what sites sent -----------------------------------------------------------------------------------
 
     @property
-    def prevalence(self) -> tuple[list[str], list[list[str]]] | None:
-        """Classes, and by site the cases and the share of each; None without classes, or if they are many."""
-        by_site: dict[str, Counter[str]] = {}
-        for claim in self.claims if self.plan.grouping.by_class else ():
-            _, label = self.plan.grouping.parts_of(claim.label)
-            for kind in claim.design.kinds:
-                for name in kind.names:
-                    by_site.setdefault(name, Counter())[label or ""] += kind.n
-        classes = list(dict.fromkeys(label for counts in by_site.values() for label in counts))
-        if not 0 < len(classes) <= _MOST_CLASSES:
-            return None
-        return classes, [
-            [
-                site,
-                f"{counts.total():,}",
-                *(nearest_percent(counts[name] / counts.total()) for name in classes),
-            ]
-            for site, counts in sorted(by_site.items())
-        ]
-
-    @property
-    def sensitivity_rows(self) -> list[list[str]]:
-        """Mean coverages if one site differs, level by level."""
-        return [
-            [
-                *([level.claim.label] if level.claim.label else []),
-                percent(level.level),
-                *map(floor_percent, shares),
-            ]
-            for level in self.finite_levels
-            if (shares := level.sensitivity)
-        ]
-
-    @property
-    def group_rows(self) -> list[list[str]]:
-        """Answers, cases and missing sites of each group."""
-        return [
-            [
-                claim.label,
-                f"{claim.n_answers:,}",
-                f"{claim.n_points:,}",
-                f"{claim.part.n_missing:,}",
-                first_names(claim.part.missing) or ("not named" if claim.part.n_missing else "none"),
-                claim.names_not_asked or ("not named" if claim.n_not_asked else "none"),
-            ]
-            for claim in self.claims
-        ]
-
-    @property
-    def answer_rows(self) -> list[list[str]]:
-        """Answer of each site: by group, or with the digest of its report where there are no groups."""
-        rows = ((claim, row) for claim in self.claims for row in claim.answer_rows(votes=self.has_votes))
-        if self.plan.is_grouped:
-            return [[claim.label, *row] for claim, row in rows]
-        return [[*row, self.digests.get(row[0], "")] for _, row in rows]
+    def answers(self) -> list[Answered]:
+        """What each site sent, for each group."""
+        return [answered for claim in self.claims for answered in claim.answers]
 
     @property
     def digests(self) -> dict[str, str]:
@@ -364,9 +249,18 @@ class CertificateView:
         return {received.site: received.report.removeprefix("sha256:")[:12] for received in reports}
 
     @property
-    def encoded(self) -> str:
-        """The calibration itself, in base 64."""
-        return base64.b64encode((self.calibration.to_json() + "\n").encode()).decode()
+    def prevalence(self) -> tuple[list[str], dict[str, Counter[str]]] | None:
+        """Classes, and the cases of each by site; None without classes, or if they are many."""
+        classes, by_site = dict[str, None](), dict[str, Counter[str]]()
+        for answered in self.answers if self.plan.grouping.by_class else ():
+            label = self.plan.grouping.parts_of(answered.claim.label)[1] or ""
+            classes[label] = None
+            by_site.setdefault(answered.site, Counter())[label] += answered.n
+        return (list(classes), by_site) if 0 < len(classes) <= _MOST_CLASSES else None
+
+
+def _title(name: str) -> str:
+    return Facts.model_fields[name].title or name
 
 
 def _set_sizes(sets: ArrayLike, levels: Sequence[float]) -> dict[str, Any]:
@@ -423,7 +317,11 @@ def notebook_view(document: Document) -> str | None:
     style = read_asset("notebook.css")
     try:
         if isinstance(document, Plan):
-            return _plan_view(document, style)
+            designs, budget = document.designs[:_MOST_GROUPS], Budget()
+            claims = [Claim(document, design, budget) for design in designs]
+            promises = promise_sentences(document, designs)
+            values = {"plan": document, "claims": claims, "promises": promises, "budget": budget}
+            return render("notebook.html", style=style, **values)
         if isinstance(document, Calibration):
             findings = verify(document)
             wrong = next((finding for finding in findings if finding.holds is False), None)
@@ -432,23 +330,6 @@ def notebook_view(document: Document) -> str | None:
     except MissingExtraError:
         pass
     return None
-
-
-def _plan_view(plan: Plan, style: str) -> str:
-    """Return the promises, votes and mean coverages of a plan, and what stands in the way."""
-    designs = plan.designs[:_MOST_GROUPS]
-    budget = Budget()
-    pairs = [(design.group, row) for design in designs for row in _rows(design, budget)]
-    return render(
-        "notebook.html",
-        plan=plan,
-        style=style,
-        promises=promise_sentences(plan, designs),
-        headers=["group"] * plan.is_grouped + ["level", "sites", "votes needed", "mean coverage"],
-        rows=[[group, *row] if plan.is_grouped else row for group, row in pairs],
-        most_groups=_MOST_GROUPS,
-        notes=plan.notes if budget.has_sufficed and designs == plan.designs else plan.problems,
-    )
 
 
 def promise_sentences(plan: Plan, designs: Iterable[Design]) -> list[tuple[float, str]]:
@@ -463,22 +344,3 @@ def promise_sentences(plan: Plan, designs: Iterable[Design]) -> list[tuple[float
             sentence = promise.sentence(criterion, asked, delta, where, claim) if level.advice is None else ""
             promised[asked, sentence] = None
     return list(promised)
-
-
-def _rows(design: Design, budget: Budget) -> Iterator[list[str]]:
-    sites = "any" if design.n_sites is None else f"{design.n_sites:,}"
-    for place, level in enumerate(design.levels):
-        votes, mean = "open" if level.votes is None else f"{level.votes:,}", _mean(design, place, budget)
-        figures = [votes, mean] if level.advice is None else ["none", "–"]  # nothing that looks like success
-        yield [percent(float(level.confidence_level)), sites, *figures]
-
-
-def _mean(design: Design, place: int, budget: Budget) -> str:
-    """Return the mean coverage, or the bound of it that is guaranteed; empty while it is unknown."""
-    if not design.is_open and not budget.allows(count_law_numbers(design, place)):
-        return "not computed"
-    law = messages.law(design, place)
-    if law is not None:
-        return f"{'≥ ' if messages.of(design.message).is_bound(design) else ''}{law.mean():.4f}"
-    guarantee = messages.guarantee(design, place)
-    return "" if guarantee is None or guarantee.mean is None else f"≥ {guarantee.mean:.4f}"

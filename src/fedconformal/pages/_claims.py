@@ -1,8 +1,9 @@
-"""Claims of a calibration, level by level, for all cases or for one group of them."""
+"""Claims of a calibration or a plan, level by level, for all cases or for one group of them."""
+
+from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
 from functools import cached_property
 from time import thread_time
 from typing import NamedTuple
@@ -10,15 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from fedconformal import baselines, messages
-from fedconformal._text import floor_percent, listed, nearest_percent, percent
 from fedconformal._util import Floats
-from fedconformal.documents import Calibration, CalibrationPart, Design, Gridded
+from fedconformal.documents import Calibration, CalibrationPart, Design, Gridded, Plan
 from fedconformal.laws import Summary
 from fedconformal.monitoring import shifted_law
-from fedconformal.pages._render import disclosure, expected_mean, has_law, law_picture
-from fedconformal.planning import CRITERIA, PROMISES
-
-_MOST_NAMES = 200  # of larger federations the rest stays in the calibration
+from fedconformal.pages._render import disclosure, expected_mean, has_law
+from fedconformal.planning import CRITERIA, PROMISES, Guarantee
 
 _MOST_SECONDS = 2.0  # for all distributions of a page
 _MOST_NUMBERS = 2000  # of one distribution
@@ -66,11 +64,31 @@ def count_law_numbers(design: Design, place: int) -> int:
 
 
 class Claim:
-    """Claim for all cases, or for one group of them, with a claim for each level."""
+    """Claim for all cases, or for one group of them, with a claim for each level.
 
-    def __init__(self, calibration: Calibration, part: CalibrationPart, budget: Budget) -> None:
-        self.calibration, self.part, self.budget, self.design = calibration, part, budget, part.design
-        design, plan = part.design, calibration.plan
+    Parameters
+    ----------
+    plan : Plan
+        The plan.
+    design : Design
+        Of the group: as it is planned, or as it was solved for the sites that answered.
+    budget : Budget
+        Time for all claims of a page.
+    calibration : Calibration, optional
+        What is claimed, with ``part`` of the group; left out, a plan is shown.
+    part : CalibrationPart, optional
+        The group's part of the calibration.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        design: Design,
+        budget: Budget,
+        calibration: Calibration | None = None,
+        part: CalibrationPart | None = None,
+    ) -> None:
+        self.design, self.budget, self.calibration, self.part = design, budget, calibration, part
         self.planned = plan.by_group[design.group]
         self.label = design.group or ""
         self.message = messages.of(design.message)
@@ -80,7 +98,6 @@ class Claim:
         self.words = messages.claim(design, plan.score)
         self.n_points = sum(kind.count * kind.n for kind in design.kinds)
         self.n_answers = design.n_sites or 0
-        self.n_not_asked = sum(kind.count for kind in self.planned.kinds if not kind.asked)
         self.group = ""  # to be read after "the": "class “sick” at the site “north”"
         if self.label:
             site, label = plan.grouping.parts_of(self.label)
@@ -90,50 +107,24 @@ class Claim:
         self.levels = [LevelClaim(self, place) for place in range(len(design.levels))]
         self.has_votes = any(votes not in ((), (1,)) for level in self.levels for votes in level.votes)
 
-    @property
-    def names_not_asked(self) -> str:
-        """Names of the sites that were not asked, as far as they are known."""
-        return first_names([name for kind in self.planned.kinds if not kind.asked for name in kind.names])
-
     @cached_property
-    def sent(self) -> dict[str, str]:
-        """Description of what each site sent, by its message."""
-        sizes = {name: kind.n for kind in self.design.kinds for name in kind.names}
-        return {site: disclosure(self.design, sizes[site], site) for site in sorted(sizes)}
-
-    def answer_rows(self, *, votes: bool) -> Iterator[list[str]]:
-        """Yield site, cases and what it sent, with its votes where these are counted."""
-        places = {name: i for i, kind in enumerate(self.design.kinds) for name in kind.names}
-        for site, sent in self.sent.items():
-            place = places[site]
-            cast = "; ".join(_votes_text(level.votes[place]) for level in self.levels) if votes else ""
-            yield [site, f"{self.design.kinds[place].n:,}", sent, *([cast] if votes else [])]
+    def answers(self) -> list[Answered]:
+        """What each site sent, by name."""
+        rows = sorted((name, i) for i, kind in enumerate(self.design.kinds) for name in kind.names)
+        sizes = [kind.n for kind in self.design.kinds]
+        return [
+            Answered(self, site, sizes[i], disclosure(self.design, sizes[i], site), i) for site, i in rows
+        ]
 
 
-def first_names(names: Sequence[str]) -> str:
-    """Return the first names, and how many more there are."""
-    more = len(names) - _MOST_NAMES
-    return f"{listed(list(names[:_MOST_NAMES]))}{f' and {more:,} more' if more > 0 else ''}"
+class Answered(NamedTuple):
+    """A site's answer for a group, described by its message; ``place`` is that of its kind in the design."""
 
-
-def _votes_text(votes: Sequence[int]) -> str:
-    if len(votes) < 2:
-        return f"{sum(votes):,}"
-    same = len(set(votes)) == 1
-    terms = f"{len(votes)} × {votes[0]:,}" if same else " + ".join(f"{vote:,}" for vote in votes)
-    return f"{terms} = {sum(votes):,}"
-
-
-class Sensitivity(NamedTuple):
-    """Mean coverages if one site differs, whichever it is.
-
-    ``own`` and ``elsewhere`` are for a site at which every threshold misses twice the share of cases that it
-    misses at the others; ``any_site`` is a lower bound elsewhere, whatever the scores of the one site are.
-    """
-
-    own: float
-    elsewhere: float
-    any_site: float
+    claim: Claim
+    site: str
+    n: int
+    sent: str
+    place: int
 
 
 def _twice_the_misses(c: Floats) -> Floats:
@@ -147,10 +138,12 @@ class LevelClaim:
         self.claim, self.place = claim, place
         self.solved = claim.design.levels[place]
         self.level = float(self.solved.confidence_level)
-        self.threshold = claim.part.thresholds[place]
+        self.threshold = math.inf if claim.part is None else claim.part.thresholds[place]
         self.is_finite = self.threshold < math.inf
         self.is_answered = self.solved.votes is not None  # by sites enough for any threshold, be it infinite
         self.votes = claim.message.votes(claim.design, place) or ()
+        kinds = zip(claim.design.kinds, self.votes, strict=False)
+        self.n_votes = sum(kind.count * sum(own) for kind, own in kinds)
         group = f" of the {claim.group}" if claim.group else ""
         self.promised = claim.promise.sentence(claim.criterion, self.level, claim.delta, group, claim.words)
 
@@ -179,13 +172,26 @@ class LevelClaim:
         """True if there is a distribution that takes too long."""
         return self._law[1]
 
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """Guarantee; None if too few sites answered, or the distribution takes too long."""
+        if self.is_left_out:
+            return None
+        guarantee: Guarantee | None = messages.guarantee(self.claim.design, self.place)
+        return guarantee
+
     @cached_property
     def _n_numbers(self) -> int:
         return count_law_numbers(self.claim.design, self.place)
 
     @cached_property
-    def sensitivity(self) -> Sensitivity | None:
-        """Mean coverages if one site differs, where the promise assumes that none does and there is time."""
+    def sensitivity(self) -> tuple[float, float, float] | None:
+        """Mean coverages if one site differs, where the promise assumes that none does and there is time.
+
+        The first two are at that site and elsewhere, whichever it is, if every threshold misses twice the
+        share of its cases that it misses at the others; the last is a lower bound elsewhere, whatever the
+        scores of the one site are.
+        """
         claim, design = self.claim, self.claim.design
         work = self._n_numbers * (len(design.kinds) + 4)
         is_shown = self.has_picture and claim.n_answers > 1 and not claim.promise.bears_differing_sites
@@ -194,6 +200,7 @@ class LevelClaim:
         )
         if not (self.is_finite and is_shown and has_ranks and claim.budget.allows(work)):
             return None
+        assert claim.calibration is not None
         selected = claim.calibration[claim.label] if claim.label else claim.calibration
         laws = [
             shifted_law(selected, {kind.names[0]: _twice_the_misses}, confidence_level=self.level)
@@ -201,7 +208,7 @@ class LevelClaim:
         ]
         elsewhere = min(law.mean() for law in laws)
         wrong = messages.law(design.model_copy(update={"max_faulty": design.max_faulty + 1}), self.place)
-        return Sensitivity(max(0.0, 2 * elsewhere - 1), elsewhere, wrong.mean())
+        return max(0.0, 2 * elsewhere - 1), elsewhere, wrong.mean()
 
     @cached_property
     def expected_mean(self) -> float | None:
@@ -246,49 +253,3 @@ class LevelClaim:
     def has_picture(self) -> bool:
         """True if there is a distribution to draw that is not certain."""
         return self.law is not None and not self.law.is_certain
-
-    def picture(self, name: str, width: int) -> str | None:
-        """Return the distribution as SVG."""
-        assert self.law is not None
-        bound = self.claim.is_bound
-        return law_picture(self.law, pooled=self.pooled, is_bound=bound, width=width, name=name)
-
-    @property
-    def where(self) -> str:
-        """Group and level, as far as there are several, as the beginning of a sentence: "At 90 %: "."""
-        level = f"at {percent(self.level)}" if len(self.claim.levels) > 1 else ""
-        place = ", ".join(part for part in (self.claim.group, level) if part)
-        return f"{place[:1].upper()}{place[1:]}: " if place else ""
-
-    @property
-    def law_row(self) -> list[str]:
-        """Place, votes needed and figures of the distribution, or of the guarantee where there is none."""
-        claim, level = self.claim, percent(self.level)
-        place = [claim.label, f"{claim.n_points:,}", level] if claim.label else [level]
-        if not self.is_answered:
-            return [*place, "too few answers", *["–"] * 4]
-        return [*place, self._needed, *self._figures]
-
-    @property
-    def _needed(self) -> str:
-        """Votes needed, and how many there are where sites cast them."""
-        if self.solved.advice is not None:
-            return "none"
-        needed, kinds = f"{self.solved.votes or 0:,}", self.claim.design.kinds
-        if self.claim.message.adds_up:
-            return needed
-        return f"{needed} of {sum(k.count * sum(v) for k, v in zip(kinds, self.votes, strict=True)):,}"
-
-    @property
-    def _figures(self) -> list[str]:
-        if self.law is not None:
-            mean, std = floor_percent(self.law.mean, digits=2), nearest_percent(self.law.std, digits=2)
-            return [mean, std, floor_percent(self.law.low), floor_percent(self.law.reached, digits=0)]
-        if self.is_left_out:
-            return ["–"] * 4
-        guarantee = messages.guarantee(self.claim.design, self.place)
-        mean, reached = (
-            "–" if bound is None else f"{floor_percent(bound, digits=2)} or more"
-            for bound in (guarantee.mean, guarantee.probability)
-        )
-        return [mean, "–", "–", reached]

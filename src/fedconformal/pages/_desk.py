@@ -52,6 +52,17 @@ class Desk:
     folder : Path
         With a ``plan.json``.
 
+    Attributes
+    ----------
+    promises : list of tuple
+        Each level with its promise, empty where no threshold is finite.
+    missing : list of str
+        Names of the sites that are asked and of which no report counts, where the plan has names.
+    n_missing : int
+        Their number; 0 where anybody may answer.
+    is_current : bool
+        True if the calibration is of exactly the reports that count now.
+
     Raises
     ------
     ValueError
@@ -60,20 +71,20 @@ class Desk:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.plan = folder, Plan.read(folder / PLAN_FILE)
-        reports, self.unreadable = _read_all(Report, folder / _REPORTS)
+        reports, unreadable = _read_all(Report, folder / _REPORTS)
         self.arrived = {report.digest: _written(path) for report, path in reports}
-        self.intake = validate_reports(
-            self.plan, [report for report, _ in reports], unreadable=self.unreadable
-        )
+        self.intake = validate_reports(self.plan, [report for report, _ in reports], unreadable=unreadable)
         path = folder / _CALIBRATION
         self.calibration = Calibration.read(path) if path.exists() else None
         if self.calibration is not None and self.calibration.plan.digest != self.plan.digest:
             raise ValueError(f"{path} is of another plan than {PLAN_FILE}: move one of them away")
-
-    @property
-    def promises(self) -> list[tuple[float, str]]:
-        """Each level with its promise, empty where no threshold is finite."""
-        return promise_sentences(self.plan, self.plan.designs)
+        self.promises = promise_sentences(self.plan, self.plan.designs)
+        asked = {name for design in self.plan.designs for name in design.asked_names or ()}
+        self.missing = sorted(asked - {report.site for report in self.intake.reports})
+        most = max(design.n_asked or 0 for design in self.plan.designs)
+        self.n_missing = len(self.missing) or max(0, most - len(self.intake.reports))
+        counted = () if self.calibration is None else self.calibration.reports
+        self.is_current = {it.report for it in counted} == {it.digest for it in self.intake.reports}
 
     @property
     def needs_command(self) -> bool:
@@ -88,37 +99,6 @@ class Desk:
                 return True
         score = None if self.plan.score is None else self.plan.score.name
         return self.plan.keys is not None or score not in (None, *_ON_PAGE)
-
-    @property
-    def rows(self) -> list[list[str]]:
-        """Sites whose report counts, their cases, and when its file was written."""
-        return [
-            [report.site, f"{report.n:,}", f"{self.arrived[report.digest]:%Y-%m-%d %H:%M}"]
-            for report in self.intake.reports
-        ]
-
-    @property
-    def missing(self) -> list[str]:
-        """Names of the sites that are asked and of which no report counts, where the plan has names."""
-        asked = {name for design in self.plan.designs for name in design.asked_names or ()}
-        return sorted(asked - {report.site for report in self.intake.reports})
-
-    @property
-    def n_missing(self) -> int:
-        """Number of sites that are asked and of which no report counts; 0 where anybody may answer."""
-        most = max(design.n_asked or 0 for design in self.plan.designs)
-        return len(self.missing) or max(0, most - len(self.intake.reports))
-
-    @property
-    def is_current(self) -> bool:
-        """True if the calibration is of exactly the reports that count now."""
-        counted = () if self.calibration is None else self.calibration.reports
-        return {it.report for it in counted} == {report.digest for report in self.intake.reports}
-
-    @property
-    def has_certificate(self) -> bool:
-        """True if there is a certificate."""
-        return (self.folder / _CERTIFICATE).exists()
 
     @cached_property
     def checks(self) -> tuple[list[Check], list[Refusal]]:
@@ -169,15 +149,15 @@ class Desk:
             raise ValueError(f"{check.site}: {str(error).rpartition(f'{check.site}: ')[2]}") from None
 
     @property
-    def certified(self) -> datetime:
-        """Time at which the certificate was written."""
-        return _written(self.folder / _CERTIFICATE)
+    def certified(self) -> datetime | None:
+        """Time at which the certificate was written, if there is one."""
+        path = self.folder / _CERTIFICATE
+        return _written(path) if path.exists() else None
 
     @property
-    def has_new_checks(self) -> bool:
-        """True if a check has come since the certificate was written."""
-        paths = list_json(self.folder / _CHECKS)
-        return any(_written(path) > self.certified for path in paths)
+    def last_check(self) -> datetime:
+        """Time at which the last check came."""
+        return max(map(_written, list_json(self.folder / _CHECKS)))
 
     @cached_property
     def view(self) -> CertificateView:

@@ -1,7 +1,8 @@
 """The promises on the page: choices that are offered, and the promises side by side for these sites."""
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,16 @@ from fedconformal.scores import SCORES, LabelScore, from_name
 def page_choices(folder: Path | None = None) -> dict[str, Any]:
     """Return promises, criteria and scores for the page, each with what goes with it, and its folder."""
     usual = [criterion.name for criterion in criteria_for(_example(USUAL_PROMISE))]
+    has_labels = {}
+    for name in SCORES:
+        with suppress(ValueError):  # a score whose parameters have no defaults
+            has_labels[name] = isinstance(from_name(name), LabelScore)
     return {
         "usual": PROMISES[USUAL_PROMISE](),
         "promises": [_promise(name) for name in sorted(PROMISES, key=lambda name: name != USUAL_PROMISE)],
         "criteria": [CRITERIA[name]() for name in dict.fromkeys([*usual, *CRITERIA])],
         "delta": float(PlanQuestion.model_fields["delta"].default),
-        "scores": [score for name in SCORES if (score := _score(name))],
+        "scores": has_labels,
         "facts": Facts.model_fields,
         "folder": folder,
     }
@@ -40,26 +45,18 @@ def _example(promise: str, **options: Any) -> PlanQuestion:
 
 
 def _promise(name: str) -> dict[str, Any]:
-    promise = PROMISES[name]()
-    return {
-        "promise": promise,
-        "criteria": " ".join(criterion.name for criterion in criteria_for(_example(name))),
-        "faulty": is_possible(_example(name, max_faulty=1)),
-        "numbers": is_possible(_example(name, numbers=2)),
-        "curve": is_possible(_example(name, curve=Grid(bins=10))),
-        "privacy": is_possible(_example(name, privacy=PrivacyOptions(epsilon=10.0, bins=10))),
-        "paper": is_possible(_example(name, privacy=PrivacyOptions(epsilon=10.0, bins=10, analysis="paper"))),
-        "law": has_law(promise),
+    """Return a promise with the names of its criteria, and of what else goes with it."""
+    options: dict[str, dict[str, Any]] = {
+        "faulty": {"max_faulty": 1},
+        "numbers": {"numbers": 2},
+        "curve": {"curve": Grid(bins=10)},
+        "privacy": {"privacy": PrivacyOptions(epsilon=10.0, bins=10)},
+        "paper": {"privacy": PrivacyOptions(epsilon=10.0, bins=10, analysis="paper")},
     }
-
-
-def _score(name: str) -> dict[str, Any] | None:
-    """Return a score for the page; None where its parameters have no defaults."""
-    try:
-        score = from_name(name)
-    except ValueError:
-        return None
-    return {"name": name, "has_labels": isinstance(score, LabelScore)}
+    promise = PROMISES[name]()
+    fitting = [option for option, given in options.items() if is_possible(_example(name, **given))]
+    criteria = [criterion.name for criterion in criteria_for(_example(name))]
+    return {"promise": promise, "criteria": criteria, "fitting": fitting + ["law"] * has_law(promise)}
 
 
 # -- the promises side by side: what each says, what it assumes, what it costs for these sites -------------
@@ -127,17 +124,14 @@ def _worst_coverage(plan: Plan) -> float:
     """Return the mean coverage at the worst site if the last third has doubled, half-normal scores."""
     names = list(plan.site_names or [str(i + 1) for i in range(plan.n_sites or 0)])
     first = len(names) - max(1, len(names) // 3)
-    at_doubled = shifted_law(plan, dict.fromkeys(names[:first], _half_as_large)).mean()
+    halved, doubled = (partial(_distort, factor=factor) for factor in (0.5, 2.0))
+    at_doubled = shifted_law(plan, dict.fromkeys(names[:first], halved)).mean()
     if not first:
         return at_doubled
-    return min(at_doubled, shifted_law(plan, dict.fromkeys(names[first:], _twice_as_large)).mean())
+    return min(at_doubled, shifted_law(plan, dict.fromkeys(names[first:], doubled)).mean())
 
 
-def _half_as_large(c: Floats) -> Floats:
-    share: Floats = erf(2 * erfinv(c))
-    return share
-
-
-def _twice_as_large(c: Floats) -> Floats:
-    share: Floats = erf(erfinv(c) / 2)
+def _distort(c: Floats, factor: float) -> Floats:
+    """Return the share of half-normal scores below the c-quantile if they are larger by a factor."""
+    share: Floats = erf(erfinv(c) / factor)
     return share

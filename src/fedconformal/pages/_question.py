@@ -31,11 +31,7 @@ SIZES_TABLE = "sites.csv"
 
 
 def _name_in(registry: Mapping[str, object]) -> AfterValidator:
-    def check(name: str) -> str:
-        registry[name]  # refuses an unknown name
-        return name
-
-    return AfterValidator(check)
+    return AfterValidator(lambda name: registry[name] and name)  # an unknown name is refused
 
 
 Points = Annotated[int, Field(ge=1, le=MOST_POINTS)]

@@ -2,11 +2,11 @@
 
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, Decimal
 from functools import cache
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -22,6 +22,7 @@ from fedconformal.monitoring import WatchRow
 from fedconformal.planning import Promise
 
 _MOST_TIMES = 100
+_MOST_NAMES = 200  # of larger federations the rest stays in the calibration
 
 
 def disclosure(design: Design, n: int, site: str) -> str:
@@ -56,6 +57,12 @@ def times_as_wide(covered: float, level: float) -> str:
     return f"over {_MOST_TIMES}" if ratio > _MOST_TIMES else f"{math.ceil(100 * ratio - 1e-9) / 100:.2f}"
 
 
+def first_names(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = len(names) - _MOST_NAMES
+    return f"{_text.listed(list(names[:_MOST_NAMES]))}{f' and {more:,} more' if more > 0 else ''}"
+
+
 @cache
 def read_asset(name: str) -> str:
     """Return the text of a style sheet, script or picture of the package."""
@@ -88,6 +95,7 @@ def _environment() -> Any:
         "ceiling": _text.ceiling_percent,
         "comma": lambda number: f"{number:,}",
         "count": _text.count,
+        "first_names": first_names,
         "floor": lambda share, digits=1: floor_percent(share, digits=digits),
         "general": lambda number, digits=6: f"{number:.{digits}g}",
         "listed": lambda names: _text.listed(list(names)),
@@ -101,7 +109,11 @@ def _environment() -> Any:
         "threshold": _text.threshold_text,
         "times_as_wide": times_as_wide,
     }
-    environment.globals["words"] = _promise_words
+    environment.globals |= {
+        "law_picture": law_picture,
+        "watch_picture": watch_picture,
+        "words": _promise_words,
+    }
     return environment
 
 
@@ -123,6 +135,7 @@ def _finalize(value: Any) -> Any:
 
 
 _STEPS = 180
+_HEIGHT = 300
 _ROW = 20  # height of a line of labels
 _ROWS = 3
 _BOTTOM = 44
@@ -132,58 +145,14 @@ _DIGIT = 8.8  # the same of a tick
 _GAP = 8  # between a line and its label
 
 
-@dataclass(frozen=True)
-class _Frame:
-    """Scale from coverage and density to places on the picture."""
-
-    low: float
-    high: float
-    peak: float
-    width: int
-    height: int
-
-    def x(self, coverage: float) -> float:
-        share = (coverage - self.low) / (self.high - self.low)
-        return _SIDE + share * (self.width - 2 * _SIDE)
-
-    def y(self, value: float) -> float:
-        top = _ROWS * _ROW + 8
-        return self.base - value / self.peak * (self.base - top)
-
-    @property
-    def base(self) -> float:
-        return self.height - _BOTTOM
-
-    def line(self, x: Floats, y: Floats) -> str:
-        points = (f"{self.x(float(a)):.1f},{self.y(float(b)):.1f}" for a, b in zip(x, y, strict=True))
-        return "M" + "L".join(points)
-
-    def area(self, x: Floats, y: Floats) -> str:
-        first, last, base = self.x(float(x[0])), self.x(float(x[-1])), self.base
-        return f"{self.line(x, y)}L{last:.1f},{base:.1f}L{first:.1f},{base:.1f}Z"
-
-
-class _Marker(NamedTuple):
-    """A line at a coverage, and the place of the words beside it."""
-
-    kind: str
-    x: float
-    top: float
-    text: str
-    place: float
-    y: int
-    anchor: str
-
-
 def law_picture(
     law: Summary,
     *,
     pooled: Summary | None = None,
     is_bound: bool = False,
     width: int = 720,
-    height: int = 300,
     name: str = "law",
-) -> str | None:
+) -> str:
     """Draw the density of a coverage with the level, the mean and the 5 % quantile.
 
     Parameters
@@ -194,18 +163,18 @@ def law_picture(
         The distribution with all cases in one place, drawn as a dashed line.
     is_bound : bool
         True if it bounds the coverage from below, rather than being its distribution.
-    width, height : int
+    width : int
         Of the picture, in pixels.
     name : str
         Keeps the identifiers of several pictures on one page apart.
 
     Returns
     -------
-    str or None
-        SVG whose colours come from the page's style; None if the coverage is not random.
+    str
+        SVG whose colours come from the page's style; empty if the coverage is not random.
     """
     if law.is_certain:
-        return None
+        return ""
     shown = [law] if pooled is None or pooled.is_certain else [law, pooled]
     level = law.confidence_level
     low = min(level, *(drawn.window[0] for drawn in shown))
@@ -215,7 +184,21 @@ def law_picture(
     edges = np.linspace(low, high, _STEPS + 1)
     middles = (edges[1:] + edges[:-1]) / 2
     ours, *others = (density(drawn.law, edges) for drawn in shown)
-    frame = _Frame(low, high, max(float(curve.max()) for curve in (ours, *others)), width, height)
+    peak, base = max(float(curve.max()) for curve in (ours, *others)), _HEIGHT - _BOTTOM
+
+    def x(coverage: float) -> float:
+        return _SIDE + (coverage - low) / (high - low) * (width - 2 * _SIDE)
+
+    def line(coverages: Floats, densities: Floats) -> str:
+        y = base - densities / peak * (base - _ROWS * _ROW - 8)
+        return "M" + "L".join(
+            f"{x(float(c)):.1f},{height:.1f}" for c, height in zip(coverages, y, strict=True)
+        )
+
+    def area(coverages: Floats, densities: Floats) -> str:
+        first, last = x(float(coverages[0])), x(float(coverages[-1]))
+        return f"{line(coverages, densities)}L{last:.1f},{base}L{first:.1f},{base}Z"
+
     tail = middles < law.low
     tail_x = np.append(middles[tail], law.low)
     tail_y = np.append(ours[tail], np.interp(law.low, middles, ours))
@@ -223,27 +206,21 @@ def law_picture(
         "_picture.html",
         name=name,
         law=law,
-        frame=frame,
+        width=width,
+        height=_HEIGHT,
+        base=base,
         side=_SIDE,
-        ticks=_place_ticks(frame),
-        area=frame.area(middles, ours),
-        tail=frame.area(tail_x, tail_y) if tail.any() else None,
-        pooled=frame.line(middles, others[0]) if others else None,
-        line=frame.line(middles, ours),
-        markers=_place_markers(frame, law, is_bound=is_bound),
+        ticks=[(x(tick), tick) for tick in _round_numbers(low, high, most=max(2, width // 64))],
+        digit=_DIGIT,
+        area=area(middles, ours),
+        tail=area(tail_x, tail_y) if tail.any() else None,
+        pooled=line(middles, others[0]) if others else None,
+        line=line(middles, ours),
+        markers=_place_markers(law, x, width, is_bound=is_bound),
     )
 
 
-def _place_ticks(frame: _Frame) -> list[tuple[float, float, float]]:
-    """Return the places of round numbers and of their labels, which stay inside the picture."""
-    ticks = []
-    for tick in _ticks(frame.low, frame.high, most=max(2, frame.width // 64)):
-        x, half = frame.x(tick), _DIGIT * len(percent(tick)) / 2
-        ticks.append((x, min(max(x, half), frame.width - half), tick))
-    return ticks
-
-
-def _ticks(low: float, high: float, *, most: int) -> list[float]:
+def _round_numbers(low: float, high: float, *, most: int) -> list[float]:
     """Return round numbers inside a range, at most this many."""
     for decade in range(-9, 1):
         for digit in (1, 2, 5):
@@ -254,7 +231,9 @@ def _ticks(low: float, high: float, *, most: int) -> list[float]:
     return []
 
 
-def _place_markers(frame: _Frame, law: Summary, *, is_bound: bool) -> list[_Marker]:
+def _place_markers(
+    law: Summary, place: Callable[[float], float], width: int, *, is_bound: bool
+) -> list[dict[str, Any]]:
     """Mark the level, the mean and the 5 % quantile, each with a label in a row of its own.
 
     The line in the middle has the highest label, and the labels of the other two point away from it: no line
@@ -263,20 +242,23 @@ def _place_markers(frame: _Frame, law: Summary, *, is_bound: bool) -> list[_Mark
     mean, low = floor_percent(law.mean, digits=2), floor_percent(law.low)
     left, middle, right = sorted(
         [
-            (frame.x(law.confidence_level), "law-level", f"asked for: {percent(law.confidence_level)}"),
-            (frame.x(law.mean), "law-mean", f"on average{' at least' if is_bound else ':'} {mean}"),
-            (frame.x(law.low), "law-low", f"{'at most ' if is_bound else ''}1 in 20 below {low}"),
+            (place(law.confidence_level), "law-level", f"asked for: {percent(law.confidence_level)}"),
+            (place(law.mean), "law-mean", f"on average{' at least' if is_bound else ':'} {mean}"),
+            (place(law.low), "law-low", f"{'at most ' if is_bound else ''}1 in 20 below {low}"),
         ]
     )
     markers, fits = [], True
     for row, (x, kind, text) in enumerate((middle, left, right)):
         length, y = _CHARACTER * len(text), _ROW * (row + 1) - 6
         begin = x - _GAP - length if (x, kind, text) == left else x + _GAP
-        inside = min(max(begin, 4.0), frame.width - 4.0 - length)
+        inside = min(max(begin, 4.0), width - 4.0 - length)
         fits = fits and (inside == begin or row == 0)
-        place, anchor = (x - _GAP, "end") if inside == begin < x else (inside, "start")
-        markers.append(_Marker(kind, x, y - 10 if inside == begin else y + 5, text, place, y, anchor))
-    return markers if fits else [marker._replace(top=_ROWS * _ROW) for marker in markers]
+        start, anchor = (x - _GAP, "end") if inside == begin < x else (inside, "start")
+        top = y - 10 if inside == begin else y + 5
+        markers.append(
+            {"kind": kind, "x": x, "top": top, "text": text, "start": start, "y": y, "anchor": anchor}
+        )
+    return markers if fits else [{**marker, "top": _ROWS * _ROW} for marker in markers]
 
 
 # -- a row of checks as a picture --------------------------------------------------------------------------

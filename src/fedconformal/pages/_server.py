@@ -62,6 +62,7 @@ _HEADERS = {
 _FILE_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; sandbox allow-downloads; frame-ancestors 'none'"
 )
+_TO_BE_SAVED = {"Content-Disposition": 'attachment; filename="answer.html"'}  # it does not run here
 _ASSETS = {
     "common.css": "text/css",
     "planner.css": "text/css",
@@ -141,7 +142,7 @@ def create_app(
             Route("/planner", planner),
             *(Route(f"/assets/{name}", _content(read_asset(name), kind)) for name, kind in _ASSETS.items()),
             *map(route, ANSWERS if kept is None else (*ANSWERS, *DESK)),
-            Route("/files/answer.html", _answer_file),
+            Route("/files/answer.html", _content(answer_page(), headers=_TO_BE_SAVED)),
             *(_file(kept / name, kind) for name, kind in FILES.items() if kept is not None),
         ],
         middleware=[
@@ -153,8 +154,10 @@ def create_app(
     )
 
 
-def _content(text: str, kind: str = "text/html") -> Callable[[Request], Response]:
-    return lambda request: Response(text, media_type=kind)
+def _content(
+    text: str, kind: str = "text/html", headers: dict[str, str] | None = None
+) -> Callable[[Request], Response]:
+    return lambda request: Response(text, media_type=kind, headers=headers)
 
 
 def _refuse(request: Request, error: Exception) -> Response:
@@ -177,12 +180,6 @@ def _with_headers(app: ASGIApp) -> ASGIApp:
         await app(scope, receive, send_with_headers)
 
     return call
-
-
-def _answer_file(request: Request) -> Response:
-    """Return the page in which sites answer, to be saved: it does not run here."""
-    headers = {"Content-Disposition": 'attachment; filename="answer.html"'}
-    return Response(answer_page(), media_type="text/html", headers=headers)
 
 
 def _file(path: Path, kind: str) -> Route:
