@@ -239,7 +239,7 @@ class CertificateView:
 
     @property
     def answers(self) -> list[Answered]:
-        """What each site sent, for each group."""
+        """Numbers of each site, for each group."""
         return [answered for claim in self.claims for answered in claim.answers]
 
     @property

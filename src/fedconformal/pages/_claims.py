@@ -109,7 +109,7 @@ class Claim:
 
     @cached_property
     def answers(self) -> list[Answered]:
-        """What each site sent, by name."""
+        """Numbers of each site, by name."""
         rows = sorted((name, i) for i, kind in enumerate(self.design.kinds) for name in kind.names)
         sizes = [kind.n for kind in self.design.kinds]
         return [
