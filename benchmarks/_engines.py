@@ -29,6 +29,10 @@ def measured(simulate: Callable[[Path, Path], str]) -> Rounds:
         return rounds
 
 
+MODEL = f"sha256:{64 * 'a'}"
+"""The model that sites have at home."""
+
+
 def write_masked(folder: Path, sites: Sequence[str], points: int, rounds: int) -> None:
     """Write what rounds of counts need: a key and a policy for each site, a plan, and masked ones.
 
@@ -40,11 +44,15 @@ def write_masked(folder: Path, sites: Sequence[str], points: int, rounds: int) -
     for site, key in keys.items():
         (folder / f"{site}.pem").touch(mode=0o600)
         (folder / f"{site}.pem").write_bytes(key.to_pem())
-        policy = f'curves = "plain"\nsum_with = {[*public.values()]}\nsum_record = "{site}.sums"\n'
+        policy = f'curves = "plain"\nsum_with = {[*public.values()]}\nmasked_only = false\n'
+        policy += f'sum_record = "{site}.sums"\nmodel = "{MODEL}"\n'
         (folder / f"{site}.toml").write_text(policy)
     options = {"n_points": dict.fromkeys(sites, points), "curve": fc.Bins.uniform(0, 1, MASKED_CELLS)}
     plans = {"counts": fc.plan(**options, keys=public)}
-    plans |= {f"masked-{i}": fc.plan(**options, keys=public, masked=True) for i in range(rounds)}
+    plans |= {
+        f"masked-{i}": fc.plan(**options, keys=public, masked=True, terms={"model": MODEL})
+        for i in range(rounds)
+    }
     for name, plan in plans.items():
         (folder / f"{name}.json").write_text(plan.to_json())
 

@@ -5,11 +5,9 @@ reports beside adding up those without masks. Noise of two bearers stands beside
 mean coverage of even scores. Goals: 50 ms at a site and 100 ms at the server, and coverage at most as stated.
 """
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
@@ -18,13 +16,14 @@ from benchmarks._rows import Figure, Row, beside, timed
 from benchmarks._timing import Comparison, compare
 from fedconformal.messages import Answer, of
 from fedconformal.protocol import prepare
-from fedconformal.protocol._masking import mask
+from fedconformal.protocol._masking import mask, mask_salt
 
 SITE_SECONDS, SERVER_SECONDS = 0.05, 0.1
 # Cells, criterion, and the coverage not to be exceeded, of 10 sites with 500 scores and epsilon 1.
 COVERAGE = ((100, "stable", 0.9065), (200, "stable", 0.9045), (200, "conditional", 0.910))
 SHORT = {"sites": 20}
 LEFT_OUT = "100 sites"
+MODEL = f"sha256:{64 * 'a'}"
 
 
 def run(
@@ -38,21 +37,22 @@ def run(
     keys = {f"site {j}": fc.SigningKey.new() for j in range(sites)}
     public, bins = {site: key.public_key for site, key in keys.items()}, fc.Bins.uniform(0, 1, cells)
     options = {"n_points": dict.fromkeys(keys, 100), "keys": public, "curve": bins}
+    options["terms"] = {"model": MODEL}
     plain, masked = fc.plan(**options), fc.plan(**options, masked=True)
     scores = np.random.default_rng(0).random(100)
-    with tempfile.TemporaryDirectory() as folder:
-        policy = fc.SitePolicy(
-            curves="plain", sum_with=public.values(), sum_record=str(Path(folder) / "sums.sqlite")
-        )
-        both = [
-            [prepare(plan, scores, site=site, key=key, policy=policy).report() for site, key in keys.items()]
-            for plan in (plain, masked)
-        ]
+    policy = fc.SitePolicy(curves="plain", sum_with=public.values(), masked_only=False, model=MODEL)
+    both = []
+    for plan in (plain, masked):
+        answers = {
+            site: prepare(plan, scores, site=site, key=key, policy=policy) for site, key in keys.items()
+        }
+        both.append([prepared.report() for prepared in answers.values()])
     site, key = next(iter(keys.items()))
     counts = of(plain.message).vector(plain.designs[0], Answer(site, 100, both[0][0].payload))
     setting = f"{sites} sites, {cells:,} cells"
     answer = partial(fc.report, plain, scores, site=site, key=key, policy=policy)
-    result = compare([lambda: mask(masked, None, counts, key)] * repetitions, answer)
+    others = [each for each in public.values() if each != key.public_key]
+    result = compare([lambda: mask(counts, key, others, mask_salt(masked.digest), 0)] * repetitions, answer)
     yield _timed("masks of a site", setting, result, "the report without masks", SITE_SECONDS)
     result = compare(
         [partial(fc.calibrate, masked, both[1])] * repetitions, partial(fc.calibrate, plain, both[0])

@@ -42,13 +42,14 @@ def private():
 def masked(keys, folder):
     public = {name: key.public_key for name, key in keys.items()}
     privacy = fc.Privacy(10.0, fc.Bins.uniform(0, 1, 20), bearers=2)
-    plan = fc.plan(n_points=SIZES, confidence_level=0.5, privacy=privacy, keys=public, masked=True)
+    options = {"keys": public, "masked": True, "terms": {"model": f"sha256:{64 * 'a'}"}}
+    plan = fc.plan(n_points=SIZES, confidence_level=0.5, privacy=privacy, **options)
     reports = []
     for name, key in keys.items():
         ledger = fc.Ledger.create(folder / f"{name}.ledger")
         ledger.set_budget("cases", 10)
         policy = fc.SitePolicy(sum_with=public.values(), min_sum_with=2, sum_record=folder / f"{name}.sums")
-        account = {"ledger": ledger, "dataset": "cases"}
+        account = {"ledger": ledger, "dataset": "cases", "model": plan.terms.model}
         reports.append(fc.report(plan, np.linspace(0, 1, 60), site=name, key=key, policy=policy, **account))
     return fc.calibrate(plan, reports)
 

@@ -1,9 +1,5 @@
 """A masked round on the command line: keys, plan, policies, reports, calibration, verification."""
 
-import json
-from pathlib import Path
-
-import numpy as np
 import pytest
 
 import fedconformal as fc
@@ -14,21 +10,22 @@ SITES = ("north", "south", "west", "east")
 @pytest.fixture
 def federation(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     keys = {site: run("keys", "new", site).out.split()[-1] for site in SITES}
     for i, site in enumerate(SITES):
         (tmp_path / f"{site}.csv").write_text(
-            "score\n" + "\n".join(f"{(j * 37 + i) % 100 / 100}" for j in range(90))
+            "score,case\n" + "\n".join(f"{(j * 37 + i) % 100 / 100},{site} {j}" for j in range(90))
         )
         (tmp_path / f"{site}.toml").write_text(f"sum_with = {[*keys.values()]}\n")
     listed = [part for site, key in keys.items() for part in ("--key", f"{site}={key}")]
     sizes = ",".join(f"{site}=90" for site in SITES)
-    return ["plan", "--points", sizes, *listed, "--masked", "-o", "plan.json"]
+    (tmp_path / "model.bin").write_bytes(b"weights")
+    return ["plan", "--points", sizes, *listed, "--masked", "--term", "model=model.bin", "-o", "plan.json"]
 
 
 def answer(run, site, *options, code=0):
-    files = ("plan.json", f"{site}.csv", "--site", site, "--sign-with", f"{site}.key")
-    return run("report", *files, "--policy", f"{site}.toml", "-y", "-o", f"{site}.json", *options, code=code)
+    files = ("plan.json", f"{site}.csv", "--column", "score", "--site", site, "--sign-with", f"{site}.key")
+    usual = ("--model", "model.bin", "--policy", f"{site}.toml", "-y", "-o", f"{site}.json")
+    return run("report", *files, *usual, *options, code=code)
 
 
 def test_a_masked_round(run, federation):
@@ -55,36 +52,28 @@ def test_sites_that_the_policy_does_not_name(run, federation, tmp_path):
     assert not (tmp_path / "north.json").exists()
 
 
-def check(run, site, table, *options, code=0):
-    """Check on cases that are not those of the calibration, nor of another period."""
-    seed = 1000 * SITES.index(site) + sum(map(ord, table))
-    scores = np.random.default_rng(seed).random(90).tolist()
-    Path(table).write_text("score\n" + "\n".join(map(str, scores)))
-    files = ("calibration.json", table, "--site", site, "--policy", f"{site}.toml", "-y")
-    keys = ("--masked", "--sign-with", f"{site}.key", "-o", f"later-{site}.json")
-    return run("check", *files, *keys, "--force", *options, code=code)
+def test_identifiers_tell_the_same_cases_from_others(run, federation, tmp_path):
+    plan = [*federation, "--curve", "uniform:0:1:20", "--force"]
+    run(*plan)
+    answer(run, "north", "--identifier", "case")
+    (tmp_path / "model.bin").write_bytes(b"new weights")
+    run(*plan)
+    assert "nothing shows whether these are the same cases" in answer(run, "north", "--force", code=2).err
+    answer(run, "north", "--identifier", "case", "--force")
+    text = (tmp_path / "north.csv").read_text().replace("north 7", "another 7", 1)
+    (tmp_path / "north.csv").write_text(text)
+    (tmp_path / "model.bin").write_bytes(b"newer weights")
+    run(*plan)
+    refused = answer(run, "north", "--identifier", "case", "--force", code=2).err
+    assert "of other cases was answered before" in refused
 
 
-def test_masked_checks(run, federation):
+def test_a_masked_plan_names_the_model(run, federation):
+    without = [part for part in federation if part not in ("--term", "model=model.bin")]
+    assert "--masked goes with --term model=FILE" in run(*without, "--curve", "uniform:0:1:20", code=2).err
+
+
+def test_the_site_says_which_model_it_used(run, federation, tmp_path):
     run(*federation, "--curve", "uniform:0:1:20")
-    for site in SITES:
-        answer(run, site)
-    run("calibrate", "plan.json", *(f"{site}.json" for site in SITES), "-o", "calibration.json")
-    for site in SITES:
-        shown = check(run, site, "march.csv", "--period", "2027-03")
-        assert "masked so that only the sum over 4 sites can be read" in shown.err
-    later = [f"later-{site}.json" for site in SITES]
-    (row,) = json.loads(run("watch", "calibration.json", *later, "--json").out)["rows"]
-    assert (row["site"], row["n"]) == (None, 360)
-    assert "'east' did not answer" in run("watch", "calibration.json", *later[:3], code=2).err
-    assert (
-        "--masked goes with --sign-with"
-        in run("check", "calibration.json", "north.csv", "--site", "north", "--masked", code=2).err
-    )
-    assert "nearly the same cases" in check(run, "north", "march.csv", code=2).err
-    for site in SITES:
-        check(run, site, "later.csv")
-    assert "No significant shortfall of all sites together" in run("compare", "calibration.json", *later).out
-    given = [part for file in later for part in ("--check", file)]
-    run("certificate", "calibration.json", *given, "-o", "certificate.html")
-    assert "all sites together" in Path("certificate.html").read_text()
+    (tmp_path / "model.bin").write_bytes(b"other weights")
+    assert "another model" in answer(run, "north", code=2).err

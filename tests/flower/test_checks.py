@@ -60,29 +60,6 @@ def test_sites_whose_policy_names_the_coordinator_answer_what_its_key_signs(tmp_
     assert [row.site for row in found.rows] == [name for name in SITES for _ in range(2)]
 
 
-def test_masked_checks_have_the_sum_of_all_sites_alone(tmp_path):
-    keys = {name: fc.SigningKey.new() for name in SITES}
-    public = {name: key.public_key for name, key in keys.items()}
-    plan = fc.plan(n_points=dict.fromkeys(SITES, 60), keys=public)
-    published = fc.calibrate(plan, [fc.report(plan, OLD[name], site=name, key=keys[name]) for name in SITES])
-    nodes = []
-    for name in SITES:
-        (tmp_path / f"{name}.toml").write_text(
-            f'sum_with = {[*public.values()]}\nmin_sum_with = 2\nsum_record = "{tmp_path}/{name}.sums"\n'
-        )
-        (tmp_path / f"{name}.pem").touch(mode=0o600)
-        (tmp_path / f"{name}.pem").write_bytes(keys[name].to_pem())
-        own = {"policy": str(tmp_path / f"{name}.toml"), "signing-key": str(tmp_path / f"{name}.pem")}
-        nodes.append(node(name, **own))
-    found = check(LocalGrid(nodes), published, timeout=60, masked=True)
-    covered = sum(int((NEW[name] <= published.threshold).sum()) for name in SITES)
-    assert [(row.site, row.check.n, row.check.covered) for row in found.rows] == [
-        ("all sites together", 120, covered)
-    ]
-    with pytest.raises(ValueError, match="'C' did not answer"):
-        check(LocalGrid(nodes[:2]), published, timeout=60, wait=0, masked=True)
-
-
 def test_one_group_of_a_calibration_is_checked_on_its_own_cases():
     plan = fc.plan(groups={"child": None, "adult": None}, n_sites=list(SITES), confidence_level=0.8)
     whole = grid()

@@ -51,24 +51,6 @@ def test_the_same_assessment_as_from_files(federation):
     assert all(len(result) <= 2048 for result in federation.results.values())
 
 
-def test_masked_checks_have_the_sum_of_all_sites_alone(federation):
-    keys = {name: fc.SigningKey.new() for name in SITES}
-    public = {name: key.public_key for name, key in keys.items()}
-    plan = fc.plan(n_points=dict.fromkeys(SITES, 60), keys=public)
-    published = fc.calibrate(plan, [fc.report(plan, OLD[name], site=name, key=keys[name]) for name in SITES])
-    for name in SITES:
-        local = federation.local(name)
-        (local / "site.pem").touch(mode=0o600)
-        (local / "site.pem").write_bytes(keys[name].to_pem())
-        (local / "policy.toml").write_text(
-            f'sum_with = {[*public.values()]}\nmin_sum_with = 2\nsum_record = "{local}/sums"\n'
-        )
-        (local / "fedconformal.toml").write_text('policy = "policy.toml"\nsigning_key = "site.pem"\n')
-    (row,) = ask(federation, published, masked=True).rows
-    covered = sum(int((NEW[name] <= published.threshold).sum()) for name in SITES)
-    assert (row.site, row.check.n, row.check.covered) == ("all sites together", 120, covered)
-
-
 def test_a_job_checks_what_it_made_and_writes_it_down(federation):
     assert federation.run(ConformalController(PLAN, check=True)) == []
     results = federation.home / "server" / JOB

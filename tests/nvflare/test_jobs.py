@@ -413,8 +413,11 @@ def test_ledgers_and_reports_where_flare_deletes_them_are_refused(mode, tmp_path
     assert f"ledger must be outside of {home}, which" in (home / "A" / "fedconformal-log").read_text()
     assert words in (home / "A" / "fedconformal-log").read_text()
     assert fc.Ledger(tmp_path / "A").spent("mine") == 8
-    (local / "policy.toml").write_text('sum_record = "sums"\n')
-    (local / "fedconformal.toml").write_text('policy = "policy.toml"\n')
+    key = fc.SigningKey.new()
+    (local / "policy.toml").write_text(f'sum_with = ["{key.public_key}"]\n')
+    (local / "own.key").touch(mode=0o600)
+    (local / "own.key").write_bytes(key.to_pem())
+    (local / "fedconformal.toml").write_text('policy = "policy.toml"\nsigning_key = "own.key"\n')
     federation.run(ConformalController(fc.plan(n_points={"A": 50}, confidence_level=0.8)))
     assert f"sum_record must be outside of {home}" in (home / "A" / "fedconformal-log").read_text()
     (panic,) = federation.run(ConformalController(plan, reports=str(home / "kept")))

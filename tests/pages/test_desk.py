@@ -332,39 +332,6 @@ class TestChecks:
         assert order(folder, "certify", {"replace": True})[0] == 200
         assert "600 later cases since 2027-01" in Reader((folder / "certificate.html").read_text()).text
 
-    def test_masked_checks_count_when_all_sites_have_sent_theirs(self, tmp_path, monkeypatch):
-        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-        keys, folder = {site: fc.SigningKey.new() for site in SIZES}, tmp_path / "stay"
-        public, later = {site: key.public_key for site, key in keys.items()}, np.linspace(0, 6, 50)
-        folder.mkdir()
-        plan = fc.plan(n_points=SIZES, keys=public)
-        (folder / "plan.json").write_text(plan.to_json())
-        for site, n in SIZES.items():
-            drop(folder, fc.report(plan, np.linspace(0, 6, n), site=site, key=keys[site]))
-        assert order(folder, "calibrate")[0] == 200
-        calibration = fc.Calibration.read(folder / "calibration.json")
-        options = {"masked": True, "period": "2027-03"}
-        for left, site in enumerate(SIZES, start=1 - len(SIZES)):
-            own = {"sum_record": tmp_path / f"{left}.sums"}
-            options["policy"] = fc.SitePolicy(sum_with=public.values(), **own)
-            check = fc.monitoring.answer(calibration, later, site=site, key=keys[site], **options)
-            assert drop(folder, check) == (200, "")
-            page = order(folder, "desk")[1]
-            assert ("did not answer" in page) == (left < 0)
-            assert ("200 later cases since 2027-03" in page) == (left == 0)
-        overlapping = fc.monitoring.answer(
-            calibration,
-            later + 7,
-            site="north",
-            key=keys["north"],
-            **(options | {"period": "2027-03-02/2027-03-03"}),
-        )
-        assert "overlap" in drop(folder, overlapping)[1]
-        plain = fc.monitoring.answer(calibration, later, site="north", period="2027-04")
-        assert "masked and other checks" in drop(folder, plain)[1]
-        assert order(folder, "certify", {"replace": True})[0] == 200
-        assert "all sites together" in (folder / "certificate.html").read_text()
-
     def test_a_lost_certificate_is_written_with_the_checks(self, folder, calibrated):
         drop(folder, self.check(calibrated, "north"))
         (folder / "certificate.html").unlink()

@@ -10,6 +10,7 @@ LABELS = {site: np.where(np.arange(300) < 140 + 10 * i, "child", "adult") for i,
 SIZES = {label: {site: int((LABELS[site] == label).sum()) for site in SITES} for label in ("adult", "child")}
 BINS = fc.Bins.uniform(0, 1, 20)
 NAMED = {"n_points": dict.fromkeys(SITES, 300)}
+MODEL = f"sha256:{64 * 'a'}"
 
 PLANS = {
     "ranks": NAMED,
@@ -65,6 +66,7 @@ class Round:
                 path.write_bytes(key.to_pem())
         if "masked" in arguments:
             self._add_sums(folder)
+            arguments["terms"] = {"model": MODEL}
         if "keys" in arguments:
             arguments["keys"] = {site: self.options[site]["key"].public_key for site in SITES}
         self.plan = fc.plan(**arguments)
@@ -74,7 +76,10 @@ class Round:
         for site in SITES:
             path, record = folder / f"{site}.toml", folder / f"{site}.sums"
             others = [self.options[other]["key"].public_key for other in SITES if other != site]
-            path.write_text(f'sum_with = {others}\nmin_sum_with = 2\nsum_record = "{record.as_posix()}"\n')
+            path.write_text(
+                f"sum_with = {others}\nmin_sum_with = 2\n"
+                f'sum_record = "{record.as_posix()}"\nmodel = "{MODEL}"\n'
+            )
             self._add(site, "policy", fc.SitePolicy.read(path), path)
 
     def _add(self, site, name, value, text):

@@ -173,13 +173,14 @@ def calibration_of(plan, scores):
     return fc.calibrate(plan, [fc.report(plan, scores, site="A", score=plan.score)])
 
 
-def check_scores(calibration, site, truth, p):
-    request = CheckRequest(rounds.pack_calibration(calibration))
+def check_scores(calibration, site, truth, p, *, period=None):
+    key = fc.SigningKey.new()
+    request = CheckRequest(rounds.pack_calibration(calibration, key=key, period=period))
     return request.read_cases(site, {"truth": truth, "prediction": p}).scores
 
 
 @pytest.mark.parametrize("kept_in", ["ledger", "policy"])
-def test_a_check_draws_once_for_the_same_cases_and_again_for_new_ones(tmp_path, kept_in):
+def test_a_check_draws_once_for_each_period_whatever_the_model(tmp_path, kept_in):
     truth, p = some_cases()
     secret = {"policy": SECRET}
     if kept_in == "ledger":
@@ -188,11 +189,13 @@ def test_a_check_draws_once_for_the_same_cases_and_again_for_new_ones(tmp_path, 
     first, second = (calibration_of(plan_of(name), scores) for name in ("r1", "r2"))
     drawn = check_scores(first, site, truth, p)
     np.testing.assert_array_equal(check_scores(second, site, truth.astype(int), p), drawn)
-    later = np.where(np.arange(200)[:, None] == 199, ~truth, truth)  # one case differs, and so all draws do
-    assert (check_scores(first, site, later, p)[:199] != drawn[:199]).sum() > 10
-    assert (
-        request_of(plan_of("r1")).read_cases(site, {"truth": truth, "prediction": p}).scores != drawn
-    ).any()
+    perturbed = p * (1 - 1e-12)
+    np.testing.assert_allclose(check_scores(first, site, truth, perturbed), drawn, rtol=1e-9)
+    periods = [check_scores(first, site, truth, p, period=month) for month in ("2027-01", "2027-02")]
+    assert (periods[0] != periods[1]).sum() > 10
+    assert (periods[0] != drawn).sum() > 10
+    reported = request_of(plan_of("r1")).read_cases(site, {"truth": truth, "prediction": p}).scores
+    assert (reported != drawn).any()
 
 
 def test_private_checks_draw_by_the_place_of_a_case_whatever_the_others_are(tmp_path):

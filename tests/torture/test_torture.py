@@ -16,7 +16,8 @@ from fedconformal.cli import main
 from fedconformal.pages import _worker
 from fedconformal.privacy import _ledger_file, _mechanisms
 from fedconformal.privacy._ledger_file import LedgerFile
-from fedconformal.protocol import _masking
+from fedconformal.protocol import _masking, _report, _sum_record
+from fedconformal.protocol._sum_record import SumRecord
 from torture import __main__ as command
 from torture import byzantine, federations, ledgers, records
 from torture._run import Section, run_section
@@ -105,8 +106,25 @@ def test_a_calibration_from_other_votes_is_found(monkeypatch):
 
 
 def test_a_record_that_forgets_masked_answers_is_found(monkeypatch):
-    monkeypatch.setattr(_masking.SumRecord, "answer", lambda record, *given, **_: given[-1]())
+    monkeypatch.setattr(SumRecord, "answer", lambda record, *given, **_: given[-1]())
     assert finds("masks", 3)
+
+
+@pytest.mark.nightly
+def test_a_record_that_allows_any_second_sum_is_found(monkeypatch):
+    monkeypatch.setattr(_sum_record, "_find_conflict", lambda *_: None)
+    assert finds("masks", 40)
+
+
+@pytest.mark.parametrize("bound", ["received", "question"])
+def test_masks_that_are_bound_to_half_of_what_a_site_was_sent_are_found(monkeypatch, bound):
+    def salt(question, received, dataset):
+        if bound == "question":
+            return _masking.mask_salt(question, None, dataset)
+        return _masking.mask_salt(f"sha256:{64 * 'a'}", received, dataset)
+
+    monkeypatch.setattr(_report, "mask_salt", salt)
+    assert finds("masks", 40)
 
 
 @pytest.mark.nightly

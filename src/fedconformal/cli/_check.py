@@ -37,7 +37,6 @@ def check(
     private: float | None = None,
     own: _files.SiteFiles,
     period: str | None = None,
-    masked: bool = False,
     yes: bool = False,
     out: _files.Output,
 ) -> None:
@@ -45,8 +44,6 @@ def check(
     out.check()
     if private is not None and None in (out.output, own.ledger, own.dataset):
         raise ValueError("--private goes with --ledger, --dataset and -o, where the answer is written")
-    if masked != (own.sign_with is not None) or (masked and out.output is None):
-        raise ValueError("--masked goes with --sign-with, and -o names the file of the answer")
     _check_answer(out, own, site, confidence_level)
     published = _files.read(Calibration, calibration)
     group = column_of_labels(published.plan, columns.group, calibration, target=columns.target)
@@ -58,7 +55,7 @@ def check(
             replace(columns, group=group),
             dialect=dialect,
             private=not is_exact,
-            draw=who.draw_source(of_check=True),
+            draw=who.draw_source(of_check=True, period=period),
             by=by or [],
         )
         checked = published if label is None else select_group(published, label, calibration)
@@ -95,8 +92,6 @@ def check(
         ledger=who.ledger,
         dataset=who.dataset,
         period=period,
-        masked=masked,
-        key=who.key,
     )
     if is_exact:  # what was found is printed above, as JSON too
         out = replace(out, json=False)

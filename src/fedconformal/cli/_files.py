@@ -16,7 +16,6 @@ from fedconformal.cli._show import say, working
 from fedconformal.documents import Calibration, Document, DocumentError, Plan, Refusal, Report, SigningKey
 from fedconformal.privacy import Ledger
 from fedconformal.protocol import SitePolicy
-from fedconformal.rounds._site import read_key as _read_key
 
 
 @dataclass(frozen=True)
@@ -169,7 +168,7 @@ def open_ledger(path: Path) -> Ledger:
 def read_key(path: Path) -> SigningKey:
     """Read a private key from its file."""
     if path != STANDARD:
-        return _read_key(path)
+        return SigningKey.read(path)
     return SigningKey.from_pem(standard_input(SigningKey.LONGEST + 1))
 
 

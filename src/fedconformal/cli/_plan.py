@@ -53,6 +53,9 @@ def plan(
     promised, mixture = _parse.promise(promise)
     edges, losses = _parse.suffix("--curve", curve, ("parts", "starts"))
     exact, privacy = _parse.grid(edges, epsilon, bins, paper=paper)
+    terms = _parse.terms("--term", term or [])
+    if masked and (terms is None or "model" not in terms):
+        raise ValueError("--masked goes with --term model=FILE: masks cancel only if all sites use one model")
     options = dict(
         n_sites=_parse.sites(sites),
         **_parse.sizes(points, group or [], group_by),
@@ -72,7 +75,7 @@ def plan(
         privacy=privacy,
         keys=_parse.keys(key or []),
         masked=masked or None,
-        terms=_parse.terms("--term", term or []),
+        terms=terms,
     )
     # What was not given is left to the library; all warnings are among the notes of the plan.
     with working("planning"), warnings.catch_warnings(action="ignore", category=UserWarning):

@@ -40,6 +40,7 @@ def report(
     dialect: Dialect,
     own: _files.SiteFiles,
     model: Path | None = None,
+    identifier: str | None = None,
     yes: bool = False,
     out: _files.Output,
 ) -> None:
@@ -57,13 +58,14 @@ def report(
     protocol.admit(question, policy=who.policy, has_ledger=who.has_ledger)
     curve = protocol.loss_curve(question)
     with working("reading scores"):
-        labels, values, _ = read_cases(
+        labels, values, others = read_cases(
             question,
             scores,
             columns,
             dialect=dialect,
             private=private,
             draw=who.draw_source(),
+            by=() if identifier is None else (identifier,),
             curve=curve,
         )
         given: dict[str, Any] = {"scores": values} if curve is None else {"losses": values}
@@ -81,6 +83,7 @@ def report(
             in_place=True,
             ledger=who.ledger,
             dataset=who.dataset,
+            identifiers=None if identifier is None else others[identifier],
         )
     out.send(prepared.sentence, prepared.report, ask=not yes, is_recorded=who.ledger is not None)
 
@@ -157,7 +160,7 @@ def read_cases(
     labels = None if group is None else table.labels(group)
     others = {name: table.labels(name) for name in by}
     if score is None and curve is not None:
-        return labels, table.numbers(_loss_columns(curve, table, group, column)), others
+        return labels, table.numbers(_loss_columns(curve, table, (group, *by), column)), others
     if score is None:
         names = [name for name in table.columns if name not in (group, *by)]
         used = names[0] if column is None and len(names) == 1 else table.only(column, _advice(plan))
@@ -178,9 +181,9 @@ def read_cases(
         return labels, measure(score, truth, predicted), others
 
 
-def _loss_columns(curve: Curve, table: Table, group: str | None, column: str | None) -> list[str]:
+def _loss_columns(curve: Curve, table: Table, labels: Sequence[str | None], column: str | None) -> list[str]:
     """Return the columns of the losses at each edge, or of answers, which must have these names."""
-    others = [name for name in table.columns if name != group]
+    others = [name for name in table.columns if name not in labels]
     if curve.starts is not None and others != ["column_1", "column_2"]:  # a file without names
         if not {"confidence", "wrong"} <= {*others}:
             raise ValueError(

@@ -5,14 +5,18 @@ digest. That of a report is made of the digests of the plan that it answers and 
 these two can check who answered which plan, without seeing any number.
 """
 
+import dataclasses
 import hashlib
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter, ValidationError
 
 from fedconformal._extras import need
+from fedconformal._files import warn_if_shared
 from fedconformal._text import one_line
+from fedconformal._util import read_regular
 from fedconformal.documents._base import Document
 
 Signature = Annotated[str, StringConstraints(pattern=r"^ed25519:[0-9a-f]{128}$")]
@@ -90,6 +94,11 @@ class SigningKey:
     ----------
     public_key : str
         What the plan lists for a site, and what a site's policy lists for the coordinator.
+    path : Path or None
+        The file that it was read from, without symbolic links; None if it was not read from a file.
+    is_new : bool
+        True if this process has made the key. Write it to a file before it answers a masked question: the
+        record of its masked answers ends with the process otherwise.
 
     Examples
     --------
@@ -100,13 +109,43 @@ class SigningKey:
     """
 
     _key: Any = field(repr=False)
+    path: Path | None = field(default=None, compare=False, repr=False)
+    is_new: bool = field(default=False, compare=False, repr=False)
 
     LONGEST: ClassVar[int] = 4096  # bytes of its file
 
     @classmethod
     def new(cls) -> Self:
         """Make a key from the operating system's random source."""
-        return cls(_ed25519().Ed25519PrivateKey.generate())
+        return cls(_ed25519().Ed25519PrivateKey.generate(), is_new=True)
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """Read a private key from its file, with a warning if others may read it too.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, as ``fedconformal keys new`` writes it.
+
+        Returns
+        -------
+        SigningKey
+            The key, which knows its file.
+
+        Raises
+        ------
+        ValueError
+            With the name of the file and the reason in one line.
+        """
+        file = Path(path)
+        pem = read_regular(file, cls.LONGEST + 1)
+        try:
+            key = cls.from_pem(pem)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+        warn_if_shared(file)
+        return dataclasses.replace(key, path=file.resolve())
 
     @classmethod
     def from_pem(cls, pem: bytes) -> Self:

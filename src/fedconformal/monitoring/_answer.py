@@ -25,7 +25,6 @@ from fedconformal.documents import (
     CheckedGroup,
     CheckQuestion,
     MaskedPayload,
-    SigningKey,
     SiteKey,
     first_problem,
     is_signed_by,
@@ -42,15 +41,7 @@ from fedconformal.monitoring._coverage import (
 from fedconformal.planning import PROMISES
 from fedconformal.privacy import Ledger, exact_text, fingerprint, prepare_count
 from fedconformal.protocol import PolicyError, SitePolicy
-from fedconformal.protocol._masking import (
-    SumQuestion,
-    SumRecord,
-    add_up,
-    check_own_key,
-    mask_numbers,
-    other_keys,
-    sum_keys,
-)
+from fedconformal.protocol._masking import add_up, sum_keys
 
 TOGETHER = "all sites together"
 
@@ -68,7 +59,6 @@ def answer(
     dataset: str | None = None,
     period: str | None = None,
     masked: bool = False,
-    key: SigningKey | None = None,
 ) -> Check:
     """Return everything that leaves the site after a check: its name, how many new cases, how many covered.
 
@@ -106,10 +96,7 @@ def answer(
     period : str, optional
         When these cases arose, for `watch`: a month, ``"2027-03"``, or ``"2027-03-01/2027-03-31"``.
     masked : bool
-        Send exact counts masked, so that only their sum over all sites can be read; for a plan with keys and
-        the population promise. There is one answer for each calibration, group and period.
-    key : SigningKey, optional
-        The site's key, which masks and signs the counts.
+        Refused: the masks of a check would not be bound to the thresholds that each site was sent.
 
     Returns
     -------
@@ -146,7 +133,6 @@ def prepare_answer(
     dataset: str | None = None,
     period: str | None = None,
     masked: bool = False,
-    key: SigningKey | None = None,
     among: ArrayLike | None = None,
     accept: str | None = None,
 ) -> PreparedAnswer:
@@ -160,6 +146,11 @@ def prepare_answer(
     if (ledger is None) != (dataset is None) or (epsilon is not None and ledger is None):
         raise ValueError(
             "a private answer needs ledger and dataset, so that no budget is overspent: give both"
+        )
+    if masked:
+        raise PolicyError(
+            "masked checks are not answered: whoever asks could send each site other thresholds, and read one "
+            "site's counts in the sum"
         )
     policy = SitePolicy() if policy is None else policy
     if not isinstance(policy, SitePolicy):
@@ -180,39 +171,15 @@ def prepare_answer(
     # Made before any charge, so that what no document can hold costs nothing.
     exact = None if epsilon is None else fraction("epsilon", epsilon, high=LARGEST_EPSILON, closed=True)
     blank = _make_check(calibration, site, exact, kept, np.zeros_like(kept.counts), period)
-    if exact is None and not masked and policy.masked_only:
+    if exact is None and policy.masked_only:
         policy.refuse_open()
-    question = _make_sum(calibration, blank, kept, key, policy) if masked else None
     if epsilon is not None:
         policy.check_epsilon(blank.epsilon or Fraction(0))
         epsilon_per_count(calibration, blank)
     if ledger is not None and dataset is not None and ledger.has_answered(dataset, calibration.plan_digest):
         raise ValueError(f"dataset {dataset!r} was used for this calibration: a check needs new cases")
     data = kept.scores if among is None else _fill_missing(among)
-    prepared = PreparedAnswer(
-        calibration, blank, kept, left_out, policy, ledger, dataset, data, accept, question
-    )
-    _ = prepared.is_recorded  # refused before anything is shown
-    return prepared
-
-
-def _make_sum(
-    calibration: Answerable, blank: Check, kept: Cases, key: SigningKey | None, policy: SitePolicy
-) -> SumQuestion:
-    """Return the question and cases of masked counts, or refuse what the policy does not allow."""
-    if blank.epsilon is not None or blank.groups is not None:
-        raise ValueError("masked goes without epsilon and without groups of cases: exact counts are added up")
-    keys, model = check_keys(calibration), calibration.whole.plan.terms.model
-    own = check_own_key(keys, blank.site, key)
-    policy.check_sum(keys, own.public_key)
-    return SumQuestion(
-        sum_digest(calibration, blank.period, keys),
-        blank.site,
-        own,
-        other_keys(keys, own),
-        json.dumps(["check", model, calibration.group, blank.period]),
-        {None: kept.scores},
-    )
+    return PreparedAnswer(calibration, blank, kept, left_out, policy, ledger, dataset, data, accept)
 
 
 def refuse_unverified(calibration: Calibration) -> None:
@@ -259,24 +226,10 @@ class PreparedAnswer:
     _dataset: str | None
     _data: NDArray[np.floating[Any]]
     _accept: str | None
-    _sum: SumQuestion | None
-
-    @cached_property
-    def is_recorded(self) -> bool:
-        """True if the answer is masked and was given before; refuses one that earlier sums forbid."""
-        if self._sum is None:
-            return False
-        record, fewest = SumRecord(self._policy.sum_record), self._policy.min_group
-        return record.find(self._sum, Check, fewest=fewest) is not None
 
     @property
     def sentence(self) -> str:
         """Describe what would leave and what that costs; refuse what the ledger does not allow."""
-        if self.is_recorded:
-            return (
-                "This calibration was checked before for these sites and this period: the same masked counts "
-                "leave, whatever your cases are now."
-            )
         numbers = count(self._cases.counts.size, "number")
         cases = count(self._cases.scores.size, "new case")
         groups = self._blank.groups
@@ -285,10 +238,7 @@ class PreparedAnswer:
         if groups is not None:
             text += f", and how many of them are in each of {count(len(groups), 'group')}"
         if self._ledger is None or self._dataset is None or self._blank.epsilon is None:
-            text += ": how many of them are covered, exactly"
-            if self._sum is not None:
-                text += f", masked so that only the sum over {len(self._sum.others) + 1:,} sites can be read"
-            text += "."
+            text += ": how many of them are covered, exactly."
         else:
             quote = self._ledger.quote(
                 self._dataset, epsilon=self._blank.epsilon, accept=self._accept, **self._question
@@ -313,25 +263,12 @@ class PreparedAnswer:
         Check
             Everything that leaves the site.
         """
-        if self._sum is None:
-            return self._make()
-        record, make = SumRecord(self._policy.sum_record), partial(self._make_masked, self._sum)
-        return record.answer(self._sum, Check, make, fewest=self._policy.min_group)
-
-    def _make_masked(self, question: SumQuestion) -> Check:
-        """Make the answer, and hide its counts behind masks."""
-        check = self._make()
-        n, covered = check.counts
-        masked = mask_numbers([n, *covered], question.key, question.others, question.digest).values
-        return question.key.sign(check.model_copy(update={"n": None, "covered": None, "masked": masked}))
-
-    def _make(self) -> Check:
         if self._blank.epsilon is None:
             counts = self._cases.counts
             if self._ledger is not None and self._dataset is not None:
-                numbers = counts.size if self._sum is None else 1  # of a sum none can be read individually
-                allow = partial(self._policy.check_life, self._dataset, numbers, self._cases.scores.size)
-                self._ledger.record_exact(self._dataset, numbers=numbers, allow=allow, **self._question)
+                n = self._cases.scores.size
+                allow = partial(self._policy.check_life, self._dataset, counts.size, n)
+                self._ledger.record_exact(self._dataset, numbers=counts.size, allow=allow, **self._question)
         else:
             counts = self._draw_counts()
         blank = self._blank
@@ -398,14 +335,6 @@ def check_keys(calibration: Answerable) -> tuple[SiteKey, ...]:
     if len(keys) < 2:
         raise ValueError("masked needs a plan that lists the keys of the sites")
     return keys
-
-
-def sum_digest(calibration: Answerable, period: str | None, keys: Sequence[SiteKey]) -> str:
-    """Return the digest under which checks are masked, the same at all sites."""
-    public = sorted(key.public_key for key in keys)
-    asked = ["check", calibration.calibration_digest, calibration.group, period, public]
-    text = json.dumps(asked, ensure_ascii=False, separators=(",", ":"))
-    return f"sha256:{sha256(text.encode()).hexdigest()}"
 
 
 def add_up_checks(calibration: Checked, checks: Sequence[Check]) -> list[Check]:

@@ -456,7 +456,7 @@ class ConformalController(Controller):
 def _check_model(plan: Plan, model: Model | None) -> None:
     """Refuse a job without the model that its plan names: sites could not compare it with theirs."""
     named = plan.terms.model
-    if not model and named is None:
+    if not model and (named is None or plan.is_masked):  # sites state the model of a masked answer
         log.warning("no model travels with the plan: the sites must have it")
     elif not model:
         raise ValueError(f"the plan names the model {named}, and none travels with it: give model=parameters")

@@ -21,6 +21,7 @@ from nvflare.private.fed.simulator.simulator_const import SimulatorConstants
 from fedconformal import rounds
 from fedconformal.documents import Plan
 from fedconformal.protocol import model_digest
+from fedconformal.protocol._sum_record import SumRecord
 from fedconformal.protocol._federation import naming_errors
 
 FILE, LOG = "fedconformal.toml", "fedconformal-log"
@@ -74,8 +75,9 @@ class Home:
         if settings.ledger is not None:
             refuse_wiped("ledger", self.file.parent / settings.ledger, self.root, self.job)
         site = settings.make_site(self.name, self.file.parent, of_checks=of_checks)
-        if site.policy.sum_record is not None:
-            refuse_wiped("sum_record", site.policy.sum_record, self.root, self.job)
+        if site.policy.sum_with and site.key is not None:
+            record = SumRecord.of(site.policy, site.key)
+            refuse_wiped("sum_record", record.path, self.root, self.job)
         return site
 
     def open_log(self) -> logging.Logger:

@@ -1,6 +1,7 @@
 """Limits on what a site discloses, regardless of the plan."""
 
 import dataclasses
+import re
 import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
@@ -16,6 +17,7 @@ from fedconformal.documents import CheckQuestion, Plan, SiteKey, check_public_ke
 from fedconformal.messages import of
 from fedconformal.privacy import exact_text
 
+_DIGEST = re.compile("sha256:[0-9a-f]{64}")
 _MOST_DOTS = 1_000
 _USUAL, _MOST_USUAL, _ONE_IN = 10, 100, 20
 """Without a policy: ten numbers in a message, or one in twenty scores if that is more, at most 100."""
@@ -60,11 +62,20 @@ class SitePolicy:
         noise or without.
     min_sum_with : int
         Smallest number of other sites in a masked sum.
-    masked_only : bool
-        True to give exact numbers in masked sums alone, in checks too; whoever asks could ask twice else.
+    masked_only : bool, optional
+        True: exact numbers leave in masked sums alone, in checks too. False: they may also leave in the clear,
+        and whoever asks some sites in the clear, and all of them masked, can subtract. Left out: true where
+        ``sum_with`` names keys, else false.
     sum_record : str, optional
-        File that records masked answers, so that there is one for each plan; in a policy's file relative to
-        its folder. Left out: a file in the user's state directory. It must last as long as the key does.
+        File that records masked answers, one for all keys of the site, so that there is one answer for each
+        question; in a policy's file relative to its folder. Left out: a file beside the key, which sees
+        nothing of what other keys have answered. It must last as long as the keys do.
+    sum_dataset : str, optional
+        Name of the cases that are added up in exact sums, the same at all sites: sites that name different
+        ones have no sum. Another name than in earlier sums declares that no case was in one of these.
+    model : str, optional
+        Digest (``sha256:...``) of the model that makes this site's scores, for masked plans where the model
+        itself is not given.
     round_down_to : int
         Exact counts below this are sent as 0, which can only raise the threshold.
     min_group : int
@@ -98,8 +109,10 @@ class SitePolicy:
     curves: str = "private"
     sum_with: tuple[str, ...] = ()
     min_sum_with: int = 3
-    masked_only: bool = False
+    masked_only: bool | None = None
     sum_record: Path | None = None
+    sum_dataset: str | None = None
+    model: str | None = None
     round_down_to: int = 0
     min_group: int = 5
     scores: tuple[str, ...] | None = None
@@ -125,18 +138,32 @@ class SitePolicy:
         if self.sum_record is not None:
             if not isinstance(self.sum_record, str | Path):
                 raise TypeError(f"sum_record must be the path of a file, got {self.sum_record!r}")
+            if str(self.sum_record).startswith("~"):
+                raise ValueError(
+                    f"sum_record must not depend on who runs a command, got {str(self.sum_record)!r}: sudo and "
+                    "scheduled jobs have other home folders"
+                )
             object.__setattr__(self, "sum_record", Path(self.sum_record))
+        if self.sum_dataset is not None and not (
+            isinstance(self.sum_dataset, str) and self.sum_dataset.strip()
+        ):
+            raise TypeError(f"sum_dataset must be a name, got {self.sum_dataset!r}")
+        if self.model is not None and not (isinstance(self.model, str) and _DIGEST.fullmatch(self.model)):
+            raise ValueError(f"model must be a digest, sha256: and 64 digits, got {self.model!r}")
         if not (self.private_only is None or isinstance(self.private_only, bool)):
             raise TypeError(f"private_only must be true, false or left out, got {self.private_only!r}")
         if self.max_epsilon is not None:
             _util.fraction("max_epsilon", self.max_epsilon, high=1e6, closed=True)
-        for name in ("report_seal", "masked_only"):
-            if not isinstance(value := getattr(self, name), bool):
-                raise TypeError(f"{name} must be true or false, got {value!r}")
+        if not isinstance(self.report_seal, bool):
+            raise TypeError(f"report_seal must be true or false, got {self.report_seal!r}")
+        if not (self.masked_only is None or isinstance(self.masked_only, bool)):
+            raise TypeError(f"masked_only must be true, false or left out, got {self.masked_only!r}")
         given = self.secret
         if given is not None and (not isinstance(given, str) or len(given) < _SHORTEST_SECRET):
             raise ValueError(f"secret must be text of at least {_SHORTEST_SECRET} characters")
         self._check_lists()
+        if self.masked_only is None:
+            object.__setattr__(self, "masked_only", bool(self.sum_with))
 
     def _check_lists(self) -> None:
         """Check lists of names and of public keys, which become tuples."""
@@ -206,7 +233,7 @@ class SitePolicy:
         if policy.secret is not None:
             warn_if_shared(Path(path), "policy's secret")
         if policy.sum_record is not None:  # the same file, wherever a command is started
-            record = Path(path).absolute().parent / policy.sum_record.expanduser()
+            record = Path(path).absolute().parent / policy.sum_record
             policy = dataclasses.replace(policy, sum_record=record)
         return policy
 

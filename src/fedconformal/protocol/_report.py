@@ -12,7 +12,7 @@ from itertools import count as count_from
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._text import count, quoted, warn
 from fedconformal._util import Scores, all_rows, flat_scores, float_array, plain_array, private_numbers
@@ -31,9 +31,10 @@ from fedconformal.documents import (
 )
 from fedconformal.messages import Answer, check_plan, of
 from fedconformal.privacy import Ledger, exact_text, fingerprint, keyed_generator
-from fedconformal.protocol._masking import SumQuestion, SumRecord, check_own_key, mask, other_keys, sum_keys
+from fedconformal.protocol._masking import check_own_key, mask, mask_salt, other_keys, sum_keys
 from fedconformal.protocol._plan import Model, model_digest
 from fedconformal.protocol._policy import PolicyError, SitePolicy
+from fedconformal.protocol._sum_record import SumQuestion, SumRecord, read_identifiers
 from fedconformal.scores import LossScore, Score, from_name, list_scores
 
 _USUAL_POLICY = SitePolicy()
@@ -54,6 +55,8 @@ def report(
     ledger: Ledger | None = None,
     dataset: str | None = None,
     accept: str | None = None,
+    identifiers: ArrayLike | None = None,
+    received: str | None = None,
 ) -> Report:
     """Answer a plan with what its message asks of this site.
 
@@ -86,7 +89,8 @@ def report(
     policy : SitePolicy, optional
         Limits on what this site discloses, regardless of the plan; safe defaults if left out.
     model : str, path-like or mapping, optional
-        The model that made the scores, as its file, parameters or digest: compared with that of the plan.
+        The model that made the scores, as its file, parameters or digest: compared with that of the plan. For
+        a masked plan it is needed here or in the policy: masks cancel only if all sites used one model.
     in_place : bool
         Select inside ``scores`` itself, leaving it shuffled; saves a copy of a very large array.
     ledger, dataset : Ledger and str, optional
@@ -144,6 +148,7 @@ def draw_source(
     ledger: Ledger | None,
     dataset: str | None,
     of_check: bool = False,
+    period: str | None = None,
 ) -> np.random.Generator | None:
     """Return the random numbers for a site's randomized scores, which no plan or round can choose.
 
@@ -155,11 +160,13 @@ def draw_source(
     score : Score
         Score of the plan.
     *cases : array-like
-        Truth and prediction; not for private answers, where one case must not change the draw of another.
+        Truth and prediction, which do not count either: a perturbed model would draw anew.
     site, policy, ledger, dataset
         As for `report`.
     of_check : bool
-        For a check, whose cases are new: the same cases have the same draw, and others another one.
+        For a check, whose cases are new.
+    period : str, optional
+        When the cases of a check arose; other periods have other draws.
 
     Returns
     -------
@@ -167,7 +174,8 @@ def draw_source(
         None: the system's own, with a warning where the score is randomized, as there is no secret.
     """
     names = [dataset or site or "cases", score.name, "check" if of_check else "report"]
-    names += [_digest(cases)] if of_check and cases else []
+    if of_check and period is not None:
+        names.append(period)
     if ledger is not None:
         return ledger.generator(*names)
     if policy.secret is not None:
@@ -178,15 +186,6 @@ def draw_source(
             "nor a policy with a secret: fedconformal policy new writes one"
         )
     return None
-
-
-def _digest(cases: Any) -> str:
-    """Return a digest of arrays, and of lists of them, in their order; numbers count as floats."""
-    if isinstance(cases, list | tuple):
-        return hashlib.sha256("".join(map(_digest, cases)).encode()).hexdigest()
-    array = plain_array(cases)
-    values = array.astype("<f8" if array.dtype.kind in "biuf" else "U")
-    return hashlib.sha256(f"{array.shape}".encode() + values.tobytes()).hexdigest()
 
 
 def is_private(plan: Plan) -> bool:
@@ -209,6 +208,8 @@ def prepare(
     ledger: Ledger | None = None,
     dataset: str | None = None,
     accept: str | None = None,
+    identifiers: ArrayLike | None = None,
+    received: str | None = None,
     leave_out: bool = False,
 ) -> Prepared:
     """Prepare to answer a plan: nothing is selected, drawn, charged or written yet.
@@ -231,9 +232,12 @@ def prepare(
     admit(plan, policy=policy, has_ledger=ledger is not None or dataset is not None)
     if model is not None:
         _check_model(plan, model)
+    if plan.is_masked:
+        _check_stated_model(plan, model, policy)
     rule = None if score is None else check_score(plan.score, score)
     values = _read_values(plan, scores, losses)
-    parts = _by_group(plan, values, groups, site, leave_out=leave_out or is_private(plan))
+    rows = _rows_by_group(plan, values.size, groups, site, leave_out=leave_out or is_private(plan))
+    parts = {group: values[own] for group, own in rows.items()}
     check_site_name(site)
     enough = {
         group: own.size for group, own in parts.items() if group is None or own.size >= policy.min_group
@@ -244,10 +248,10 @@ def prepare(
             f"min_group = {max((own.size for own in parts.values()), default=1)} would allow it"
         )
     if plan.is_masked:
-        own = check_own_key(plan.keys or (), site, key)
+        own_key = check_own_key(plan.keys or (), site, key)
         _refuse_few(plan, enough, site)
         for group in plan.by_group:
-            policy.check_sum(sum_keys(plan, group), own.public_key)
+            policy.check_sum(sum_keys(plan, group), own_key.public_key)
     numbers, unreached = _count_numbers(plan, enough, site)
     held_back = tuple(group for group in parts if group is not None and group not in enough)
     round_down_to = 0 if plan.is_masked else policy.round_down_to  # no count can be read individually
@@ -267,6 +271,8 @@ def prepare(
         ledger,
         dataset,
         accept,
+        _identifiers_by_group(identifiers, values.size, rows),
+        received,
     )
     designs = {group: plan.by_group[group] for group in numbers}
     exact = [
@@ -377,30 +383,68 @@ def check_score(fixed: ScoreRule | None, score: Score | ScoreRule | str) -> Scor
     return given
 
 
-def _by_group(
-    plan: Plan, scores: Scores, groups: ArrayLike | None, site: str, *, leave_out: bool
-) -> dict[str | None, Scores]:
-    """Return the scores of each group that is there, by label in order."""
+def _check_stated_model(plan: Plan, model: Model | None, policy: SitePolicy) -> None:
+    """Refuse a masked answer unless the plan names its model and the site says that it used this one.
+
+    A server that gives the other sites another model, whose scores all lie in one cell, reads this site's
+    counts in the sum.
+    """
+    if plan.terms.model is None:
+        raise PolicyError(
+            'this masked plan names no model, so that sites could be given different ones: terms={"model": '
+            "...} names it"
+        )
+    stated = policy.model if model is None else model_digest(model)
+    if stated is None:
+        raise PolicyError(
+            "a masked answer needs the model that made the scores, as masks cancel only if all sites used the "
+            "same: give model (its file, parameters or digest), or name it in the site's policy"
+        )
+    if stated != plan.terms.model:
+        raise PolicyError(
+            f"this plan is for another model, {plan.terms.model[:19]}..., than the site's policy names, "
+            f"{stated[:19]}..."
+        )
+
+
+def _identifiers_by_group(
+    identifiers: ArrayLike | None, n_cases: int, rows: Mapping[str | None, Rows]
+) -> Mapping[str | None, list[str]] | None:
+    """Return the identifiers of the cases of each group; None without any."""
+    if identifiers is None:
+        return None
+    texts = read_identifiers(identifiers, n_cases)
+    return {group: texts[own].tolist() for group, own in rows.items()}
+
+
+Rows = slice | NDArray[np.bool_]
+"""The cases of one group."""
+
+
+def _rows_by_group(
+    plan: Plan, n_cases: int, groups: ArrayLike | None, site: str, *, leave_out: bool
+) -> dict[str | None, Rows]:
+    """Return the rows of each group that has cases, by label in order."""
     grouping = plan.grouping
     if not grouping.has_labels:
         if groups is not None:
             raise ValueError("groups was given, but this plan has no groups by label")
-        return {grouping.group_of_site(site) if grouping.by_site else None: scores}
+        return {grouping.group_of_site(site) if grouping.by_site else None: slice(None)}
     what = "class" if grouping.by_class else "group"
     if groups is None:
         raise ValueError(f"groups must give the {what} of each score: the plan has {quoted(grouping.labels)}")
     names, which = unique_labels(_known_labels(groups, grouping.labels) if leave_out else groups)
-    if which.size != scores.size:
-        raise ValueError(f"groups must be one label for each of the {scores.size} scores, got {which.size}")
+    if which.size != n_cases:
+        raise ValueError(f"groups must be one label for each of the {n_cases} scores, got {which.size}")
     unknown = [name for name in names if name not in grouping.labels]
     if unknown and not leave_out:
         count = int(np.isin(which, [names.index(name) for name in unknown]).sum())
         raise ValueError(
             f"groups must be {'classes' if grouping.by_class else 'groups'} of the plan, got "
-            f"{quoted(unknown)} in {count} of {scores.size} rows: correct these, or leave them out"
+            f"{quoted(unknown)} in {count} of {n_cases} rows: correct these, or leave them out"
         )
     by_label = {group: i for i, group in enumerate(grouping.groups_of(names, site)) if group is not None}
-    return {group: scores[which == by_label[group]] for group in sorted(by_label)}
+    return {group: which == by_label[group] for group in sorted(by_label)}
 
 
 def _known_labels(groups: ArrayLike, known: Collection[str]) -> list[str]:
@@ -489,6 +533,8 @@ class Prepared:
     _ledger: Ledger | None
     _dataset: str | None
     _accept: str | None
+    _identifiers: Mapping[str | None, list[str]] | None
+    _received: str | None
 
     @cached_property
     def epsilon(self) -> Fraction | None:
@@ -503,13 +549,17 @@ class Prepared:
         """Question and cases of a masked answer; None for any other."""
         if not self.plan.is_masked or self._key is None:
             return None
+        terms = self.plan.terms
         return SumQuestion(
-            self.plan.digest,
-            self.site,
-            self._key,
-            other_keys(sum_keys(self.plan, next(iter(self.numbers))), self._key),
-            None if self.epsilon is not None else json.dumps(["plan", self.plan.terms.model]),
-            {group: _flatten(own) for group, own in self._parts.items()},
+            salt=mask_salt(self.plan.digest, self._received, self.policy.sum_dataset),
+            site=self.site,
+            key=self._key,
+            sites=tuple(sorted(key.public_key for key in sum_keys(self.plan, next(iter(self.numbers))))),
+            is_exact=self.epsilon is None,
+            context=json.dumps([terms.model, str(self._score or self.plan.score)]),
+            dataset=self.policy.sum_dataset,
+            cases={group: _flatten(own) for group, own in self._parts.items()},
+            identifiers=self._identifiers,
         )
 
     @cached_property
@@ -517,8 +567,7 @@ class Prepared:
         """True if the answer is masked and was given before; refuses one that earlier sums forbid."""
         if self._sum is None:
             return False
-        record, fewest = SumRecord(self.policy.sum_record), self.policy.min_group
-        return record.find(self._sum, Report, fewest=fewest) is not None
+        return SumRecord.of(self.policy, self._key).find(self._sum, Report) is not None
 
     @property
     def sentence(self) -> str:
@@ -542,6 +591,11 @@ class Prepared:
             text += f" Nothing is sent for {quoted(self.unreached)}: the threshold would be infinite."
         if self.left_out:
             text += f" {count(self.left_out, 'case')} left out: the plan has no such label."
+        if self._sum is not None and self.policy.sum_record is None:
+            text += (
+                f" It is recorded in {SumRecord.of(self.policy, self._key).path.name} beside the key: what other "
+                "keys of this site have answered is not seen. sum_record in the policy names one record for all."
+            )
         return text
 
     def _list_numbers(self) -> str:
@@ -566,8 +620,8 @@ class Prepared:
         admit(self.plan, policy=self.policy, has_ledger=has_ledger)  # it may have expired meanwhile
         if not self.plan.is_masked or self._sum is None:
             return self._make(has_ledger=has_ledger)
-        record, make = SumRecord(self.policy.sum_record), partial(self._make, has_ledger=has_ledger)
-        return record.answer(self._sum, Report, make, fewest=self.policy.min_group)
+        record = SumRecord.of(self.policy, self._key)
+        return record.answer(self._sum, Report, partial(self._make, has_ledger=has_ledger))
 
     def _make(self, *, has_ledger: bool) -> Report:
         draws = {
@@ -580,8 +634,8 @@ class Prepared:
             )
             for group in self.numbers
         }
-        if self.plan.is_masked and self._key is not None:
-            draws = {group: partial(self._mask, group, draw, self._key) for group, draw in draws.items()}
+        if self._sum is not None:
+            draws = {group: partial(self._mask, group, draw, self._sum) for group, draw in draws.items()}
         if self.epsilon is not None:
             payloads = self._draw(draws)
         else:
@@ -607,10 +661,14 @@ class Prepared:
         )
         return answer if self._key is None else self._key.sign(answer)
 
-    def _mask(self, group: str | None, draw: Callable[[], Payload], key: SigningKey) -> Payload:
+    def _mask(self, group: str | None, draw: Callable[[], Payload], question: SumQuestion) -> Payload:
         """Draw the payload of one group, and hide it behind masks."""
-        design, answer = self.plan.by_group[group], Answer(self.site, self._parts[group].size, draw())
-        return mask(self.plan, group, of(design.message).vector(design, answer), key)
+        design = self.plan.by_group[group]
+        answer = Answer(self.site, self._parts[group].size, draw())
+        vector = of(design.message).vector(design, answer)
+        others = other_keys(sum_keys(self.plan, group), question.key)
+        place = list(self.plan.by_group).index(group)
+        return mask(vector, question.key, others, question.salt, place)
 
     def _draw(self, draws: Mapping[str | None, Callable[[], Payload]]) -> dict[str | None, Payload]:
         """Draw the payloads of all groups from one charge, and so one stored answer."""

@@ -15,9 +15,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from fedconformal import protocol
-from fedconformal._files import warn_if_shared
 from fedconformal._text import count, quoted
-from fedconformal._util import Bools, plain_array, read_regular
+from fedconformal._util import Bools, plain_array
 from fedconformal.documents import (
     Calibration,
     CalibrationView,
@@ -256,10 +255,12 @@ class Site:
         """True if a ledger or a data set in it was given."""
         return self.ledger is not None or self.dataset is not None
 
-    def draw_source(self, *, of_check: bool = False) -> Callable[..., np.random.Generator | None]:
+    def draw_source(
+        self, *, of_check: bool = False, period: str | None = None
+    ) -> Callable[..., np.random.Generator | None]:
         """Return the function that gives the random numbers of randomized scores."""
         own: dict[str, Any] = {"policy": self.policy, "ledger": self.ledger, "dataset": self.dataset}
-        return partial(protocol.draw_source, site=self.name, of_check=of_check, **own)
+        return partial(protocol.draw_source, site=self.name, of_check=of_check, period=period, **own)
 
 
 class Settings(BaseModel):
@@ -282,23 +283,12 @@ class Settings(BaseModel):
 
         return Site(
             name,
-            read(self.signing_key, read_key),
+            read(self.signing_key, SigningKey.read),
             read(self.ledger, Ledger),
             self.check_dataset if of_checks else self.dataset,
             read(self.policy, SitePolicy.read) or SitePolicy(),
             self.check_epsilon,
         )
-
-
-def read_key(path: Path) -> SigningKey:
-    """Read a private key from its file, with a warning if others may read it too."""
-    pem = read_regular(path, SigningKey.LONGEST + 1)
-    try:
-        key = SigningKey.from_pem(pem)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
-    warn_if_shared(path)
-    return key
 
 
 @dataclass(frozen=True)
@@ -581,7 +571,8 @@ class CheckRequest:
 
     def read_cases(self, who: Site, computed: Any) -> Cases:
         """Read what the site computed."""
-        draw = who.draw_source(of_check=True)
+        period = getattr(self.calibration, "period", None)
+        draw = who.draw_source(of_check=True, period=period)
         return read_cases(self.plan, computed, private=who.check_epsilon is not None, draw=draw)
 
     def prepare(self, who: Site, model: str | None, cases: Cases) -> Prepared:
@@ -600,7 +591,6 @@ class CheckRequest:
             dataset=who.dataset,
             period=None if asked is None else asked.period,
             masked=asked is not None and asked.keys is not None,
-            key=who.key,
             among=None if self.calibration.group is None else cases.scores,
             accept=None if model is None else f"scores under the model {model}",
         )
