@@ -15,7 +15,7 @@ from fedconformal._text import ceiling_percent, count, floor_percent, nearest_pe
 from fedconformal._util import flat_scores, fraction
 from fedconformal.documents import Check, group_name
 from fedconformal.messages import law
-from fedconformal.monitoring._answer import add_up_checks, epsilon_per_count
+from fedconformal.monitoring._answer import TOGETHER, add_up_checks, epsilon_per_count
 from fedconformal.monitoring._coverage import (
     Checked,
     CoverageCheck,
@@ -443,12 +443,22 @@ def refuse_misfits(calibration: Checked, answers: Sequence[Check], reasons: Sequ
         raise ValueError(f"nothing was assessed, {len(reasons)} refused: {'; '.join(reasons)}")
 
 
+def _is_unknown(calibration: Checked, site: str) -> bool:
+    """Return whether a plan names its sites, and this one is not among them although it would have to be."""
+    names = calibration.whole.plan.site_names
+    if names is None or site in (*names, TOGETHER):
+        return False
+    return not any(PROMISES[design.promise].is_for_new_sites for design in calibration.selected_designs)
+
+
 def _find_misfit(calibration: Checked, answer: Check) -> str | None:
     """Return the reason why an answer does not fit; None if it does."""
     group, grouping = calibration.group, calibration.whole.plan.grouping
     thresholds = common_thresholds(calibration)
     if answer.calibration != calibration.whole.digest:
         return "checks another calibration"
+    if _is_unknown(calibration, answer.site):
+        return "is no site of the plan"
     if answer.group != group:
         checked, wanted = (
             "a whole calibration" if label is None else f"group {label!r}" for label in (answer.group, group)

@@ -21,8 +21,8 @@ from nvflare.private.fed.simulator.simulator_const import SimulatorConstants
 from fedconformal import rounds
 from fedconformal.documents import Plan
 from fedconformal.protocol import model_digest
-from fedconformal.protocol._sum_record import SumRecord
 from fedconformal.protocol._federation import naming_errors
+from fedconformal.protocol._sum_record import SumRecord
 
 FILE, LOG = "fedconformal.toml", "fedconformal-log"
 MODEL, FAILURE = "model", "failure"

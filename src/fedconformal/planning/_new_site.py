@@ -55,6 +55,7 @@ class NewSite(Promise):
     )
 
     fixes_ranks: ClassVar[bool] = True
+    is_for_new_sites: ClassVar[bool] = True
     no_faulty: ClassVar[str] = "the sites are a sample, and a wrong report is not one of them"
 
     def accepts(self, criterion: Criterion) -> bool:

@@ -178,6 +178,8 @@ class Promise(ABC):
     """True if it holds however the sites differ from each other."""
     fixes_ranks: ClassVar[bool] = False
     """True if ranks cannot be given."""
+    is_for_new_sites: ClassVar[bool] = False
+    """True if the promise is about sites that the plan does not have."""
     is_for_each_case: ClassVar[bool] = False
     """True if every case of these sites is missed with at most the same chance, so that evidence of several
     sites may be multiplied."""

@@ -135,35 +135,39 @@ class SitePolicy:
         _util.choice("curves", self.curves, ("private", "plain"))
         _util.integer("round_down_to", self.round_down_to, low=0)
         _util.integer("min_sum_with", self.min_sum_with, low=1)
+        for field in ("private_only", "masked_only"):
+            value = getattr(self, field)
+            if not (value is None or isinstance(value, bool)):
+                raise TypeError(f"{field} must be true, false or left out, got {value!r}")
+        if not isinstance(self.report_seal, bool):
+            raise TypeError(f"report_seal must be true or false, got {self.report_seal!r}")
+        if self.max_epsilon is not None:
+            _util.fraction("max_epsilon", self.max_epsilon, high=1e6, closed=True)
+        self._check_texts()
+        self._check_lists()
+        if self.masked_only is None:
+            object.__setattr__(self, "masked_only", bool(self.sum_with))
+
+    def _check_texts(self) -> None:
+        """Check names, a digest, a secret and the path of the record, which becomes a Path."""
         if self.sum_record is not None:
             if not isinstance(self.sum_record, str | Path):
                 raise TypeError(f"sum_record must be the path of a file, got {self.sum_record!r}")
             if str(self.sum_record).startswith("~"):
                 raise ValueError(
-                    f"sum_record must not depend on who runs a command, got {str(self.sum_record)!r}: sudo and "
-                    "scheduled jobs have other home folders"
+                    f"sum_record must not depend on who runs a command, got {str(self.sum_record)!r}: "
+                    "sudo and scheduled jobs have other home folders"
                 )
             object.__setattr__(self, "sum_record", Path(self.sum_record))
-        if self.sum_dataset is not None and not (
-            isinstance(self.sum_dataset, str) and self.sum_dataset.strip()
-        ):
-            raise TypeError(f"sum_dataset must be a name, got {self.sum_dataset!r}")
-        if self.model is not None and not (isinstance(self.model, str) and _DIGEST.fullmatch(self.model)):
-            raise ValueError(f"model must be a digest, sha256: and 64 digits, got {self.model!r}")
-        if not (self.private_only is None or isinstance(self.private_only, bool)):
-            raise TypeError(f"private_only must be true, false or left out, got {self.private_only!r}")
-        if self.max_epsilon is not None:
-            _util.fraction("max_epsilon", self.max_epsilon, high=1e6, closed=True)
-        if not isinstance(self.report_seal, bool):
-            raise TypeError(f"report_seal must be true or false, got {self.report_seal!r}")
-        if not (self.masked_only is None or isinstance(self.masked_only, bool)):
-            raise TypeError(f"masked_only must be true, false or left out, got {self.masked_only!r}")
-        given = self.secret
-        if given is not None and (not isinstance(given, str) or len(given) < _SHORTEST_SECRET):
+        dataset = self.sum_dataset
+        if dataset is not None and not (isinstance(dataset, str) and dataset.strip()):
+            raise TypeError(f"sum_dataset must be a name, got {dataset!r}")
+        model = self.model
+        if model is not None and not (isinstance(model, str) and _DIGEST.fullmatch(model)):
+            raise ValueError(f"model must be a digest, sha256: and 64 digits, got {model!r}")
+        secret = self.secret
+        if secret is not None and (not isinstance(secret, str) or len(secret) < _SHORTEST_SECRET):
             raise ValueError(f"secret must be text of at least {_SHORTEST_SECRET} characters")
-        self._check_lists()
-        if self.masked_only is None:
-            object.__setattr__(self, "masked_only", bool(self.sum_with))
 
     def _check_lists(self) -> None:
         """Check lists of names and of public keys, which become tuples."""
