@@ -1,13 +1,15 @@
-"""python -m benchmarks [section ...] [--json FILE]: every figure with its yardstick beside it, in one run.
+"""python -m benchmarks [section ...] [--json FILE]: every figure with its yardstick
+beside it, in one run.
 
 python -m benchmarks compare OLD NEW: two such files side by side.
 python -m benchmarks page FILE PAGE: the page of the documentation from such a file.
 
-A section is a module with `run(...) -> Iterable[Row]`, named in SECTIONS; the arguments of `run` are sizes,
-and their defaults those of a full run. A section may have SHORT, arguments for a run of a few minutes, and
-LEFT_OUT, what that leaves out in words. Its docstring says what is compared with what, and the goal. The
-exit code is 1 if a required figure (accuracy) is not met or a section breaks down, else 0: a slow machine is
-not an error.
+A section is a module with `run(...) -> Iterable[Row]`, named in SECTIONS; the arguments
+of `run` are sizes, and their defaults those of a full run. A section may have SHORT,
+arguments for a run of a few minutes, and LEFT_OUT, what that leaves out in words. Its
+docstring says what is compared with what, and the goal. The exit code is 1 if a
+required figure (accuracy) is not met or a section breaks down, else 0: a slow machine
+is not an error.
 """
 
 import argparse
@@ -21,7 +23,15 @@ from time import perf_counter
 
 from benchmarks._compare import compared
 from benchmarks._page import page
-from benchmarks._record import Record, Section, commit, load_average, read, section_of, this_machine
+from benchmarks._record import (
+    Record,
+    Section,
+    commit,
+    load_average,
+    read,
+    section_of,
+    this_machine,
+)
 from benchmarks._rows import HEADINGS, columns
 from benchmarks._timing import duration
 
@@ -53,20 +63,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = {"compare": _compare, "page": _page}
     if given and given[0] in commands:
         return commands[given[0]](given[1:])
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # timed processes keep compiled modules, as usual
+    os.environ.pop(
+        "PYTHONDONTWRITEBYTECODE", None
+    )  # timed processes keep compiled modules, as usual
     return _bench(given)
 
 
 def _bench(given: Sequence[str]) -> int:
-    parser = _parser("", "Figures beside their yardsticks. Other commands: compare OLD NEW, page FILE PAGE.")
+    parser = _parser(
+        "",
+        "Figures beside their yardsticks. Other commands: compare OLD NEW, page FILE"
+        " PAGE.",
+    )
     names = ", ".join(SECTIONS)
-    parser.add_argument("sections", nargs="*", metavar="section", help=f"any of {names}; or all")
-    parser.add_argument("--json", metavar="FILE", help="write the figures to a file; - is standard output")
-    parser.add_argument("--keep", action="store_true", help="other sections that are in FILE stay")
-    parser.add_argument("--short", action="store_true", help="leave out what takes many minutes")
+    parser.add_argument(
+        "sections", nargs="*", metavar="section", help=f"any of {names}; or all"
+    )
+    parser.add_argument(
+        "--json",
+        metavar="FILE",
+        help="write the figures to a file; - is standard output",
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="other sections that are in FILE stay"
+    )
+    parser.add_argument(
+        "--short", action="store_true", help="leave out what takes many minutes"
+    )
     options = parser.parse_args(given)
     if unknown := set(options.sections) - set(SECTIONS):
-        parser.error(f"unknown section {', '.join(sorted(unknown))}; choose from {names}")
+        parser.error(
+            f"unknown section {', '.join(sorted(unknown))}; choose from {names}"
+        )
     try:
         record = _begin(options)
     except ValueError as error:
@@ -99,7 +127,10 @@ def _run_all(options: argparse.Namespace, record: Record) -> int:
             continue
         good = good and all(row.met for row in section.rows if row.required)
         record = record.with_section(name, section)
-        if options.json not in {None, "-"}:  # after every section: who interrupts a long run keeps the rest
+        if options.json not in {
+            None,
+            "-",
+        }:  # after every section: who interrupts a long run keeps the rest
             Path(options.json).write_text(record.to_json())
     if options.json == "-":
         print(record.to_json(), end="")
@@ -115,7 +146,9 @@ def _run(name: str, *, short: bool) -> Section | str:
         less = getattr(module, "SHORT", {}) if short else {}
         rows = tuple(module.run(**less))
         took, left_out = perf_counter() - start, module.LEFT_OUT if less else ""
-        return section_of(rows, seconds=took, load=(before, load_average()), left_out=left_out)
+        return section_of(
+            rows, seconds=took, load=(before, load_average()), left_out=left_out
+        )
     except Exception:
         return f"broke down\n{traceback.format_exc()}"
 
@@ -124,7 +157,10 @@ def _shown(section: Section | str) -> str:
     if isinstance(section, str):
         return section
     load = f"load {section.load[0]:g} to {section.load[1]:g}"
-    return f"({duration(section.seconds)}, {load})\n{columns(HEADINGS, [row.cells for row in section.rows])}"
+    return (
+        f"({duration(section.seconds)},"
+        f" {load})\n{columns(HEADINGS, [row.cells for row in section.rows])}"
+    )
 
 
 def _compare(given: Sequence[str]) -> int:
@@ -152,7 +188,9 @@ def _page(given: Sequence[str]) -> int:
 
 
 def _parser(command: str, description: str) -> argparse.ArgumentParser:
-    return argparse.ArgumentParser(prog=f"python -m benchmarks{command}", description=description)
+    return argparse.ArgumentParser(
+        prog=f"python -m benchmarks{command}", description=description
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""A calibration round on an engine beside others by turns: one float, all scores; masks beside none."""
+"""A calibration round on an engine beside others by turns: one float, all scores; masks
+beside none.
+"""
 
 import json
 import tempfile
@@ -34,7 +36,8 @@ MODEL = f"sha256:{64 * 'a'}"
 
 
 def write_masked(folder: Path, sites: Sequence[str], points: int, rounds: int) -> None:
-    """Write what rounds of counts need: a key and a policy for each site, a plan, and masked ones.
+    """Write what rounds of counts need: a key and a policy for each site, a plan, and
+    masked ones.
 
     There is a masked plan for each round: the answer to the same one would be replayed.
     """
@@ -44,13 +47,20 @@ def write_masked(folder: Path, sites: Sequence[str], points: int, rounds: int) -
     for site, key in keys.items():
         (folder / f"{site}.pem").touch(mode=0o600)
         (folder / f"{site}.pem").write_bytes(key.to_pem())
-        policy = f'curves = "plain"\nsum_with = {[*public.values()]}\nmasked_only = false\n'
+        policy = (
+            f'curves = "plain"\nsum_with = {[*public.values()]}\nmasked_only = false\n'
+        )
         policy += f'sum_record = "{site}.sums"\nmodel = "{MODEL}"\n'
         (folder / f"{site}.toml").write_text(policy)
-    options = {"n_points": dict.fromkeys(sites, points), "curve": fc.Bins.uniform(0, 1, MASKED_CELLS)}
+    options = {
+        "n_points": dict.fromkeys(sites, points),
+        "curve": fc.Bins.uniform(0, 1, MASKED_CELLS),
+    }
     plans = {"counts": fc.plan(**options, keys=public)}
     plans |= {
-        f"masked-{i}": fc.plan(**options, keys=public, masked=True, terms={"model": MODEL})
+        f"masked-{i}": fc.plan(
+            **options, keys=public, masked=True, terms={"model": MODEL}
+        )
         for i in range(rounds)
     }
     for name, plan in plans.items():
@@ -58,22 +68,45 @@ def write_masked(folder: Path, sites: Sequence[str], points: int, rounds: int) -
 
 
 def engine_rows(
-    sites: int, points: int, rounds: Rounds, *, floor: str, kind: str = "simulated", goal: float = GOAL_TIME
+    sites: int,
+    points: int,
+    rounds: Rounds,
+    *,
+    floor: str,
+    kind: str = "simulated",
+    goal: float = GOAL_TIME,
 ) -> Iterator[Row]:
     """The time beside both yardsticks, and what travelled."""
     setting = f"{sites} {kind} sites"
-    yield _time_row("calibration round, beside the floor", setting, rounds, "floor", floor, goal=goal)
+    yield _time_row(
+        "calibration round, beside the floor",
+        setting,
+        rounds,
+        "floor",
+        floor,
+        goal=goal,
+    )
     if "masked" in rounds:
         words = f"the same {MASKED_CELLS} counts, not masked"
         yield _time_row("masked round", setting, rounds, "counts", words, ours="masked")
     everything = f"all {points} scores"
-    yield _time_row("calibration round, beside sending all", setting, rounds, "everything", everything)
+    yield _time_row(
+        "calibration round, beside sending all",
+        setting,
+        rounds,
+        "everything",
+        everything,
+    )
     weight = {name: found["bytes"] for name, found in rounds.items()}
     yield beside(
         "message per site",
         setting,
         Figure(weight["ours"], "bytes"),
-        Figure(weight["everything"], "bytes", f"{everything}; one float {weight['floor']:.0f}"),
+        Figure(
+            weight["everything"],
+            "bytes",
+            f"{everything}; one float {weight['floor']:.0f}",
+        ),
         goal=f"{GOAL_BYTES:,} bytes",
         met=weight["ours"] <= GOAL_BYTES,
     )
@@ -89,6 +122,7 @@ def _time_row(
     goal: float | None = None,
     ours: str = "ours",
 ) -> Row:
-    # By turns in one run: the ratio of neighbours forgives what the machine does beside.
+    # By turns in one run: the ratio of neighbours forgives what the machine does
+    # beside.
     pairs = zip(rounds[ours]["seconds"], rounds[yardstick]["seconds"], strict=True)
     return timed(name, setting, summarise(list(pairs)), words, goal=goal)

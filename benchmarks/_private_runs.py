@@ -22,10 +22,19 @@ def cells(count: int) -> fc.Bins:
 
 
 def private_plan(
-    m: int, n: int, epsilon: float, *, bins: fc.Bins = BINS, level: float = LEVEL, **rule: Any
+    m: int,
+    n: int,
+    epsilon: float,
+    *,
+    bins: fc.Bins = BINS,
+    level: float = LEVEL,
+    **rule: Any,
 ) -> fc.Plan:
     """A private plan, feasible or not."""
-    options = {"criterion": "marginal", **{name: rule.pop(name) for name in ("criterion",) if name in rule}}
+    options = {
+        "criterion": "marginal",
+        **{name: rule.pop(name) for name in ("criterion",) if name in rule},
+    }
     with warnings.catch_warnings(action="ignore"):
         return fc.plan(
             n_sites=m,
@@ -61,11 +70,17 @@ class Mean:
 
     def figure(self, words: str = "") -> Figure:
         """It for a row; the words come before the error."""
-        return Figure(self.value, "coverage", "; ".join(filter(None, (words, f"+- {self.error:.4f}"))))
+        return Figure(
+            self.value,
+            "coverage",
+            "; ".join(filter(None, (words, f"+- {self.error:.4f}"))),
+        )
 
 
 def simulate(plan: fc.Plan, masses: np.ndarray, *, runs: int, rng: int) -> Mean:
-    """True coverage of the private threshold for scores with these shares of the cells."""
+    """True coverage of the private threshold for scores with these shares of the
+    cells.
+    """
     design = plan.designs[0]
     if isinstance(design.message, Curve):
         mean, std = CurveMessage().expected(design, 0, masses, runs=runs, rng=rng)

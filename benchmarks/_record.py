@@ -1,4 +1,6 @@
-"""A run as a file: the machine, and for every section its rows, the commit, the date and the load."""
+"""A run as a file: the machine, and for every section its rows, the commit, the date
+and the load.
+"""
 
 import json
 import math
@@ -21,7 +23,9 @@ ROOT = Path(__file__).parent.parent
 
 @dataclass(frozen=True)
 class Machine:
-    """What figures of two runs must have in common to be compared without a second thought."""
+    """What figures of two runs must have in common to be compared without a second
+    thought.
+    """
 
     python: str
     numpy: str
@@ -38,8 +42,9 @@ class Machine:
 class Section:
     """The rows of one section, and when and how they were taken.
 
-    `load` is how many processes wanted a core, on average over the minute before the section and over its
-    last minute, its own included. `left_out` says in words what a short run leaves out.
+    `load` is how many processes wanted a core, on average over the minute before the
+    section and over its last minute, its own included. `left_out` says in words what a
+    short run leaves out.
     """
 
     rows: tuple[Row, ...]
@@ -63,15 +68,24 @@ class Record:
         return replace(self, sections={**self.sections, name: section})
 
     def to_json(self) -> str:
-        """Strict JSON, a row on every line, so that a difference of two files can be read."""
+        """Strict JSON, a row on every line, so that a difference of two files can be
+        read.
+        """
         head = json.dumps({"format": FORMAT, "machine": asdict(self.machine)}, indent=1)
-        sections = ",\n".join(f"  {json.dumps(name)}: {_text(one)}" for name, one in self.sections.items())
-        return f'{head.removesuffix("}").rstrip()},\n "sections": {{\n{sections}\n }}\n}}\n'
+        sections = ",\n".join(
+            f"  {json.dumps(name)}: {_text(one)}" for name, one in self.sections.items()
+        )
+        return (
+            f'{head.removesuffix("}").rstrip()},\n "sections": {{\n{sections}\n'
+            " }\n}\n"
+        )
 
 
 def _text(section: Section) -> str:
     given = _finite(asdict(section))
-    rows = ",\n".join(f"    {json.dumps(row, allow_nan=False)}" for row in given.pop("rows"))
+    rows = ",\n".join(
+        f"    {json.dumps(row, allow_nan=False)}" for row in given.pop("rows")
+    )
     head = json.dumps(given, allow_nan=False)
     return f'{head.removesuffix("}")}, "rows": [\n{rows}\n   ]}}'
 
@@ -103,9 +117,15 @@ def _section(given: dict[str, Any]) -> Section:
 
 
 def section_of(
-    rows: tuple[Row, ...], *, seconds: float, load: tuple[float, float], left_out: str = ""
+    rows: tuple[Row, ...],
+    *,
+    seconds: float,
+    load: tuple[float, float],
+    left_out: str = "",
 ) -> Section:
-    """A section that was just taken; its rows must be told apart by name and setting."""
+    """A section that was just taken; its rows must be told apart by name and
+    setting.
+    """
     keys = [(row.name, row.setting) for row in rows]
     if twice := [key for key in keys if keys.count(key) > 1]:
         raise ValueError(f"two rows of one name and setting: {', '.join(twice[0])}")
@@ -138,7 +158,9 @@ def load_average() -> float:
 
 @cache
 def commit() -> str:
-    """The commit when first asked, with a + if something was changed; empty where this is no repository."""
+    """The commit when first asked, with a + if something was changed; empty where this
+    is no repository.
+    """
     try:
         done = subprocess.run(
             ["git", "describe", "--always", "--exclude=*", "--dirty=+"],

@@ -1,7 +1,8 @@
-"""What a section gives: rows, each a figure of ours beside its yardstick, with the goal for their ratio.
+"""What a section gives: rows, each a figure of ours beside its yardstick, with the goal
+for their ratio.
 
-A ratio is ours over the yardstick's: the smaller the better. `low` and `high` are how far it may lie off by
-chance.
+A ratio is ours over the yardstick's: the smaller the better. `low` and `high` are how
+far it may lie off by chance.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +12,9 @@ from typing import Any
 from benchmarks._timing import Comparison, duration
 
 REPEATED, ONCE, NO_TIME = 1.05, 1.5, 1.001
-"""By which factor a ratio may be off: beyond its repetitions; timed once; where there is no clock."""
+"""By which factor a ratio may be off: beyond its repetitions; timed once; where there
+is no clock.
+"""
 
 
 def _fixed(form: str) -> Callable[[float], str]:
@@ -33,7 +36,9 @@ UNITS: dict[str, Callable[[float], str]] = {
 
 @dataclass(frozen=True)
 class Figure:
-    """A number with its unit, and words beside it; no number where none could be had."""
+    """A number with its unit, and words beside it; no number where none could be
+    had.
+    """
 
     value: float | None
     unit: str = ""
@@ -48,7 +53,9 @@ class Figure:
 
 @dataclass(frozen=True)
 class Row:
-    """One figure beside its yardstick. `required` makes the whole run fail if it is not met."""
+    """One figure beside its yardstick. `required` makes the whole run fail if it is not
+    met.
+    """
 
     name: str
     setting: str
@@ -66,7 +73,15 @@ class Row:
         """The row as a table has it, under HEADINGS."""
         verdict = {True: "yes", False: "NO", None: ""}[self.met]
         yardstick = "" if self.yardstick is None else str(self.yardstick)
-        return self.name, self.setting, str(self.ours), yardstick, written(self.ratio), self.goal, verdict
+        return (
+            self.name,
+            self.setting,
+            str(self.ours),
+            yardstick,
+            written(self.ratio),
+            self.goal,
+            verdict,
+        )
 
 
 HEADINGS = ("what", "setting", "ours", "yardstick", "ratio", "goal", "met")
@@ -74,11 +89,20 @@ HEADINGS = ("what", "setting", "ours", "yardstick", "ratio", "goal", "met")
 
 def row_from(given: dict[str, Any]) -> Row:
     """A row from what `dataclasses.asdict` made of it."""
-    figures = {name: given[name] and Figure(**given[name]) for name in ("ours", "yardstick")}
+    figures = {
+        name: given[name] and Figure(**given[name]) for name in ("ours", "yardstick")
+    }
     return Row(**{**given, **figures})
 
 
-def timed(name: str, setting: str, result: Comparison, yardstick: str, *, goal: float | None = None) -> Row:
+def timed(
+    name: str,
+    setting: str,
+    result: Comparison,
+    yardstick: str,
+    *,
+    goal: float | None = None,
+) -> Row:
     """A time beside that of a yardstick, by turns."""
     return Row(
         name,
@@ -93,7 +117,9 @@ def timed(name: str, setting: str, result: Comparison, yardstick: str, *, goal: 
     )
 
 
-def sorted_beside(name: str, setting: str, result: Comparison, count: int, *, goal: float = 1) -> Row:
+def sorted_beside(
+    name: str, setting: str, result: Comparison, count: int, *, goal: float = 1
+) -> Row:
     """A planning time beside that of sorting so many floats."""
     return timed(name, setting, result, f"numpy.sort of {count:,} floats", goal=goal)
 
@@ -110,7 +136,9 @@ def beside(
     met: bool | None = None,
     required: bool = False,
 ) -> Row:
-    """A figure beside another, or beside the most that it may be: at most 1, unless a goal is given."""
+    """A figure beside another, or beside the most that it may be: at most 1, unless a
+    goal is given.
+    """
     ratio = _quotient(ours.value, yardstick.value) if ratio is None else ratio
     ends = (None,) if ratio is None else sorted((ratio / factor, ratio * factor))
     return Row(
@@ -129,7 +157,13 @@ def beside(
 
 def memory(name: str, setting: str, peak: int, limit: int, *, words: str = "") -> Row:
     """The most bytes that a process held, beside a limit in megabytes."""
-    return beside(name, setting, Figure(peak / 1e6, "MB", words), Figure(limit, "MB"), factor=REPEATED)
+    return beside(
+        name,
+        setting,
+        Figure(peak / 1e6, "MB", words),
+        Figure(limit, "MB"),
+        factor=REPEATED,
+    )
 
 
 def at_most(goal: float | None) -> str:

@@ -1,4 +1,6 @@
-"""Timing that a noisy machine with two cores cannot fool too badly: interleaved runs, medians of ratios."""
+"""Timing that a noisy machine with two cores cannot fool too badly: interleaved runs,
+medians of ratios.
+"""
 
 import gc
 import subprocess
@@ -10,7 +12,8 @@ from time import perf_counter
 
 import numpy as np
 
-# On Linux a child's ru_maxrss starts at the size of the process that started it; VmHWM starts at nothing.
+# On Linux a child's ru_maxrss starts at the size of the process that started it; VmHWM
+# starts at nothing.
 PEAK_PROGRAM = """
 import pathlib, resource
 status = pathlib.Path("/proc/self/status")
@@ -26,7 +29,9 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True)
 class Comparison:
-    """Medians over the repetitions; those of ours / yardstick, pair by pair, go from low to high."""
+    """Medians over the repetitions; those of ours / yardstick, pair by pair, go from
+    low to high.
+    """
 
     ours: float
     yardstick: float
@@ -44,10 +49,14 @@ def seconds(action: Callable[[], object], clock: Clock = perf_counter) -> float:
 
 
 def compare(
-    ours: Sequence[Callable[[], object]], yardstick: Callable[[], object], clock: Clock = perf_counter
+    ours: Sequence[Callable[[], object]],
+    yardstick: Callable[[], object],
+    clock: Clock = perf_counter,
 ) -> Comparison:
     """Time each of our calls right next to one call of the yardstick."""
-    return summarise([(seconds(ours_once, clock), seconds(yardstick, clock)) for ours_once in ours])
+    return summarise(
+        [(seconds(ours_once, clock), seconds(yardstick, clock)) for ours_once in ours]
+    )
 
 
 def summarise(pairs: Sequence[tuple[float, float]]) -> Comparison:
@@ -62,14 +71,18 @@ def summarise(pairs: Sequence[tuple[float, float]]) -> Comparison:
 
 
 def sorting(count: int) -> Callable[[], object]:
-    """The yardstick of the planning figures: numpy.sort of so many uniform floats (its copy included)."""
+    """The yardstick of the planning figures: numpy.sort of so many uniform floats (its
+    copy included).
+    """
     values = np.random.default_rng(2).random(count)
     return lambda: np.sort(values)
 
 
 def python(program: str) -> str:
     """Output of a program run by a fresh interpreter of this environment."""
-    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
     return done.stdout
 
 

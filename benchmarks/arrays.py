@@ -1,7 +1,8 @@
 """A whole round on plain arrays, against selecting by hand.
 
-`conformalize` beside what nobody can do without: a `numpy.partition` of every site's scores. Goal: at most
-1.5 times that, with checks, documents and the law of the coverage.
+`conformalize` beside what nobody can do without: a `numpy.partition` of every site's
+scores. Goal: at most 1.5 times that, with checks, documents and the law of the
+coverage.
 """
 
 from collections.abc import Iterator
@@ -16,7 +17,9 @@ from benchmarks._timing import seconds, summarise
 GOAL = 1.5
 
 
-def run(*, sites: int = 100, scores: int = 100_000, repetitions: int = 15) -> Iterator[Row]:
+def run(
+    *, sites: int = 100, scores: int = 100_000, repetitions: int = 15
+) -> Iterator[Row]:
     """So many sites with so many scores each."""
     rng = np.random.default_rng(16)
     held = {f"site {j}": rng.random(scores) for j in range(sites)}
@@ -36,5 +39,13 @@ def run(*, sites: int = 100, scores: int = 100_000, repetitions: int = 15) -> It
     pairs = [(seconds(once), seconds(yardstick)) for _ in range(repetitions)]
     setting = f"{sites} sites x {scores:,} scores"
     words = "numpy.partition at every site"
-    yield timed("conformalize, sizes planned for before", setting, summarise(pairs), words, goal=GOAL)
-    yield Row("conformalize, ranks searched for the first time", setting, Figure(first, "s"))
+    yield timed(
+        "conformalize, sizes planned for before",
+        setting,
+        summarise(pairs),
+        words,
+        goal=GOAL,
+    )
+    yield Row(
+        "conformalize, ranks searched for the first time", setting, Figure(first, "s")
+    )

@@ -1,9 +1,10 @@
 """The server's half of a round of very many sites, against reading their reports.
 
-A collection takes reports as they arrive, from sites without registered names, and calibrates. It stands
-beside reading the same reports, each one individually, which nobody can do without. Goal: at most 1.5 times
-that. With a folder every report is written to the disk, too: a server that is interrupted half-way and starts
-again stands beside one that is not; goal: at most 1.2 times that, in processor time.
+A collection takes reports as they arrive, from sites without registered names, and
+calibrates. It stands beside reading the same reports, each one individually, which
+nobody can do without. Goal: at most 1.5 times that. With a folder every report is
+written to the disk, too: a server that is interrupted half-way and starts again stands
+beside one that is not; goal: at most 1.2 times that, in processor time.
 """
 
 import logging
@@ -28,19 +29,31 @@ collect(arriving.plan, arriving)
 """
 
 
-def run(*, sites: int = 20_000, most: int = 100_000, repetitions: int = 5) -> Iterator[Row]:
+def run(
+    *, sites: int = 20_000, most: int = 100_000, repetitions: int = 5
+) -> Iterator[Row]:
     arriving = Arriving(sites)
     plan, texts = arriving.plan, [arriving[i] for i in range(sites)]
     setting = f"{sites:,} sites"
     ours, theirs = partial(collect, plan, texts), partial(read, texts)
-    pairs = [(seconds(ours, process_time), seconds(theirs, process_time)) for _ in range(repetitions)]
+    pairs = [
+        (seconds(ours, process_time), seconds(theirs, process_time))
+        for _ in range(repetitions)
+    ]
     words = "reading the reports"
     yield timed("receive and calibrate", setting, summarise(pairs), words, goal=GOAL)
     pairs = [
-        (interrupted(plan, texts, stops=1), interrupted(plan, texts, stops=0)) for _ in range(repetitions)
+        (interrupted(plan, texts, stops=1), interrupted(plan, texts, stops=0))
+        for _ in range(repetitions)
     ]
     words = "without the interruption"
-    yield timed("with a folder, interrupted half-way", setting, summarise(pairs), words, goal=RESTARTED)
+    yield timed(
+        "with a folder, interrupted half-way",
+        setting,
+        summarise(pairs),
+        words,
+        goal=RESTARTED,
+    )
     peak = peak_memory(MOST.format(sites=most))
     yield memory("peak memory of that process", f"{most:,} sites", peak, MEMORY)
 
@@ -56,7 +69,9 @@ class Arriving(Sequence[str]):
         return self._sites
 
     def __getitem__(self, site: Any) -> Any:
-        return self._first.model_copy(update={"site": f"site {site}"}).to_json(indent=None)
+        return self._first.model_copy(update={"site": f"site {site}"}).to_json(
+            indent=None
+        )
 
 
 def read(texts: Sequence[str]) -> list[fc.Report]:
@@ -64,19 +79,33 @@ def read(texts: Sequence[str]) -> list[fc.Report]:
 
 
 def collect(
-    plan: fc.Plan, texts: Sequence[str], folder: Path | None = None, *, most: int | None = None
+    plan: fc.Plan,
+    texts: Sequence[str],
+    folder: Path | None = None,
+    *,
+    most: int | None = None,
 ) -> fc.Calibration | None:
-    """Collect the reports that are not there yet, up to ``most``, and calibrate if all are."""
+    """Collect the reports that are not there yet, up to ``most``, and calibrate if all
+    are.
+    """
     nodes = dict.fromkeys(range(len(texts)), "")
     kept = None if folder is None else rounds.Folder(folder, plan)
-    collection = rounds.ReportCollection(plan, nodes, engine="a benchmark", log=LOG, folder=kept)
+    collection = rounds.ReportCollection(
+        plan, nodes, engine="a benchmark", log=LOG, folder=kept
+    )
     for node in collection.to_ask[:most]:
         collection.receive(node, texts[node])
-    return None if collection.to_ask else collection.calibrate(timeout=1, on_refused="raise")
+    return (
+        None
+        if collection.to_ask
+        else collection.calibrate(timeout=1, on_refused="raise")
+    )
 
 
 def interrupted(plan: fc.Plan, texts: Sequence[str], *, stops: int) -> float:
-    """Processor time of a round that is kept in a folder and starts again after so many interruptions."""
+    """Processor time of a round that is kept in a folder and starts again after so many
+    interruptions.
+    """
     with TemporaryDirectory() as folder:
         portion = -(-len(texts) // (stops + 1))
         start = process_time()

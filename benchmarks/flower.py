@@ -1,9 +1,11 @@
-"""A calibration round on Flower, against the engine's own floor, and against sending all scores.
+"""A calibration round on Flower, against the engine's own floor, and against sending
+all scores.
 
-The floor is a query for one float to a client app that does not import the package, the least that any round
-on Flower costs; sending all scores is what one would do where they may leave a site. Runs of both apps take
-turns, and each counts with the median of its rounds. Goals: at most 1.2 times the floor, deployed with TLS
-1.1 times, and at most 2,048 bytes from each site.
+The floor is a query for one float to a client app that does not import the package, the
+least that any round on Flower costs; sending all scores is what one would do where they
+may leave a site. Runs of both apps take turns, and each counts with the median of its
+rounds. Goals: at most 1.2 times the floor, deployed with TLS 1.1 times, and at most
+2,048 bytes from each site.
 """
 
 import shutil
@@ -38,8 +40,13 @@ def run(
     repetitions: int = 5,
     simulate: Callable[..., str] = simulate,
 ) -> Iterator[Row]:
-    """Federations of so many sites, simulated and deployed; turns of both apps, with rounds in each."""
-    settings, floor = {"points": points, "repetitions": repetitions}, "a query for one float"
+    """Federations of so many sites, simulated and deployed; turns of both apps, with
+    rounds in each.
+    """
+    settings, floor = (
+        {"points": points, "repetitions": repetitions},
+        "a query for one float",
+    )
     for m in sites:
         with tempfile.TemporaryDirectory() as folder:
             home = Path(folder)
@@ -52,16 +59,26 @@ def run(
     for m in deployed:
         with ExitStack() as stack:
             home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            federation = stack.enter_context(load_deploy().Deployment(home / "federation"))
+            federation = stack.enter_context(
+                load_deploy().Deployment(home / "federation")
+            )
             federation.start_server()
             for number in range(m):
                 federation.add_site(f"site-{number}", **{"partition-id": number})
-            rounds = _take_turns(home, partial(_deploy, federation), turns, {**settings, "sites": m})
-        yield from engine_rows(m, points, rounds, floor=floor, kind="deployed", goal=GOAL_DEPLOYED)
+            rounds = _take_turns(
+                home, partial(_deploy, federation), turns, {**settings, "sites": m}
+            )
+        yield from engine_rows(
+            m, points, rounds, floor=floor, kind="deployed", goal=GOAL_DEPLOYED
+        )
 
 
 def _simulate(
-    simulate: Callable[..., str], home: Path, sites: int, app: Path, config: Mapping[str, Any]
+    simulate: Callable[..., str],
+    home: Path,
+    sites: int,
+    app: Path,
+    config: Mapping[str, Any],
 ) -> str:
     return simulate(app, home, sites, timeout=900, **config)
 
@@ -71,24 +88,42 @@ def _deploy(federation: Any, app: Path, config: Mapping[str, Any]) -> str:
     return printed
 
 
-def _take_turns(home: Path, start: Start, turns: int, settings: Mapping[str, Any]) -> Rounds:
+def _take_turns(
+    home: Path, start: Start, turns: int, settings: Mapping[str, Any]
+) -> Rounds:
     """Run both apps by turns; for each kind of round the median seconds of every run.
 
-    Masked counts stand beside the same counts without masks, from sites with keys and policies.
+    Masked counts stand beside the same counts without masks, from sites with keys and
+    policies.
     """
     bare = home / "bare"
     shutil.copytree(APP, bare, ignore=shutil.ignore_patterns("__pycache__"))
     project = (bare / "pyproject.toml").read_text()
-    (bare / "pyproject.toml").write_text(project.replace("client_app:app", "bare_app:app"))
+    (bare / "pyproject.toml").write_text(
+        project.replace("client_app:app", "bare_app:app")
+    )
     rounds: dict[str, dict[str, Any]] = {}
     for turn in range(turns):
-        for app, kinds in ((APP, "ours"), (bare, "floor everything"), (APP, "counts masked")):
+        for app, kinds in (
+            (APP, "ours"),
+            (bare, "floor everything"),
+            (APP, "counts masked"),
+        ):
             config = {**settings, "kinds": kinds}
             if kinds == "counts masked":
                 config["masked"] = str(home / f"masked-{turn}")
                 sites = [f"site-{number}" for number in range(settings["sites"])]
-                write_masked(Path(config["masked"]), sites, settings["points"], settings["repetitions"] + 1)
-            taken = measured(lambda _, output, a=app, c=config: start(a, {**c, "output": str(output)}))
+                write_masked(
+                    Path(config["masked"]),
+                    sites,
+                    settings["points"],
+                    settings["repetitions"] + 1,
+                )
+            taken = measured(
+                lambda _, output, a=app, c=config: start(
+                    a, {**c, "output": str(output)}
+                )
+            )
             for kind, each in taken.items():
                 kept = rounds.setdefault(kind, {"seconds": [], "bytes": each["bytes"]})
                 kept["seconds"].append(median(each["seconds"]))

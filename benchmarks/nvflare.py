@@ -1,9 +1,11 @@
-"""A calibration round on NVIDIA FLARE, against the engine's own floor, and against sending all scores.
+"""A calibration round on NVIDIA FLARE, against the engine's own floor, and against
+sending all scores.
 
-The floor is a task for one float, the least that any round on FLARE costs, at sites that do not import this
-package; sending all scores is what one would do where they may leave a site. Every round is the first of a
-job of its own, by turns: what a site imports counts. Goals: at most 1.1 times the floor, and at most 2,048
-bytes from each site.
+The floor is a task for one float, the least that any round on FLARE costs, at sites
+that do not import this package; sending all scores is what one would do where they may
+leave a site. Every round is the first of a job of its own, by turns: what a site
+imports counts. Goals: at most 1.1 times the floor, and at most 2,048 bytes from each
+site.
 """
 
 import subprocess
@@ -49,7 +51,9 @@ def run(
                 one = _measure(simulate, kind, str(m), str(points))
                 found["seconds"].append(one["seconds"])
                 found["bytes"] = one["bytes"]
-        yield from engine_rows(m, points, rounds, floor="a task for one float", goal=GOAL_TIME)
+        yield from engine_rows(
+            m, points, rounds, floor="a task for one float", goal=GOAL_TIME
+        )
 
 
 def _prepare(home: Path, kind: str, sites: str, points: str) -> None:
@@ -59,12 +63,15 @@ def _prepare(home: Path, kind: str, sites: str, points: str) -> None:
         write_masked(home / "masked", names, int(points), 1)
         (home / "workspace" / "local").mkdir(parents=True)
         (home / "workspace" / "local" / "fedconformal.toml").write_text(
-            f'signing_key = "{home}/masked/{{site}}.pem"\npolicy = "{home}/masked/{{site}}.toml"\n'
+            f'signing_key = "{home}/masked/{{site}}.pem"\npolicy ='
+            f' "{home}/masked/{{site}}.toml"\n'
         )
 
 
 def _measure(simulate: Callable[..., str], *settings: str) -> Mapping[str, Any]:
-    """One round; again if the simulator lost a site, as FLARE chooses ports that others may take first."""
+    """One round; again if the simulator lost a site, as FLARE chooses ports that others
+    may take first.
+    """
     for attempt in range(3):
         printed = []
 

@@ -1,13 +1,15 @@
 """Private curves, against the paper's algorithm, hostile data, a histogram and sorting.
 
-Mean coverage of private plans stands beside that of the paper's own algorithm and of the same budget spent
-once on all scores in one place; that of a single site beside an exponential mechanism with free slopes, which
-covered more and varied less. It is then simulated for hundreds of distributions, among them the worst we can
-think of, and the one that comes out lowest is run again: it must not lie below the level. A private report
-stands beside `numpy.histogram` of the same scores, which is not private; opening a ledger, which checks all
-of it, beside one SHA-256 of each entry as JSON; planning beside `numpy.sort` of ten million floats.
-Goals: coverage at most as stated for each setting and never below the level; three times the histogram and a
-tenth of a second; three times the hashes; no longer than the sort, in time of the processor.
+Mean coverage of private plans stands beside that of the paper's own algorithm and of
+the same budget spent once on all scores in one place; that of a single site beside an
+exponential mechanism with free slopes, which covered more and varied less. It is then
+simulated for hundreds of distributions, among them the worst we can think of, and the
+one that comes out lowest is run again: it must not lie below the level. A private
+report stands beside `numpy.histogram` of the same scores, which is not private; opening
+a ledger, which checks all of it, beside one SHA-256 of each entry as JSON; planning
+beside `numpy.sort` of ten million floats. Goals: coverage at most as stated for each
+setting and never below the level; three times the histogram and a tenth of a second;
+three times the hashes; no longer than the sort, in time of the processor.
 """
 
 import hashlib
@@ -22,12 +24,22 @@ from time import process_time
 import numpy as np
 
 import fedconformal as fc
-from benchmarks._private_runs import BINS, LEVEL, N_BINS, Mean, cells, masses_of, private_plan, simulate
+from benchmarks._private_runs import (
+    BINS,
+    LEVEL,
+    N_BINS,
+    Mean,
+    cells,
+    masses_of,
+    private_plan,
+    simulate,
+)
 from benchmarks._rows import Figure, Row, beside, sorted_beside, timed
 from benchmarks._timing import compare, sorting
 
 HOSTILE_SETTINGS = ((5, 200, 1), (10, 500, 1))
-# Sites, scores per site, epsilon, cells, the shape of the scores, and the coverage not to be exceeded.
+# Sites, scores per site, epsilon, cells, the shape of the scores, and the coverage not
+# to be exceeded.
 COVERAGE = (
     (10, 500, 1, 100, "even", 0.908),
     (10, 500, 1, 200, "even", 0.906),
@@ -41,13 +53,20 @@ COVERAGE = (
     (100, 500, 1, 200, "even", 0.906),
 )
 CONDITIONAL = ((10, 500, 1, 200, "even", 0.914),)
-# A single site: scores, epsilon, and mean and spread of an exponential mechanism with free slopes there.
+# A single site: scores, epsilon, and mean and spread of an exponential mechanism with
+# free slopes there.
 SINGLE = ((200, 1, 0.9403, 0.0218), (500, 1, 0.9188, 0.0139), (2000, 1, 0.9084, 0.0073))
-# Sites, scores per site, bins, how many floats are sorted beside, and how many of these sorts are allowed.
-PLANNING = ((10, 500, 100, 10**7, 1), (100, 10**4, 1000, 10**7, 20), (10**4, 1000, 100, 10**7, 20))
+# Sites, scores per site, bins, how many floats are sorted beside, and how many of these
+# sorts are allowed.
+PLANNING = (
+    (10, 500, 100, 10**7, 1),
+    (100, 10**4, 1000, 10**7, 20),
+    (10**4, 1000, 100, 10**7, 20),
+)
 LEVELS = (0.9, 0.8999, 0.9001)
 DIRICHLET = (0.02, 0.1, 1.0, 10.0)
-# The minimum of 660 noisy means lies below the smallest true mean: by more than this once in 50 at worst.
+# The minimum of 660 noisy means lies below the smallest true mean: by more than this
+# once in 50 at worst.
 STANDARD_ERRORS = 4
 
 
@@ -66,7 +85,9 @@ def run(
     n_entries: int = 20_000,
     planning: Sequence[tuple[int, int, int, int, int]] = PLANNING,
 ) -> Iterator[Row]:
-    """Federations, and how many runs and random masses; scores and cells of a report; entries of a ledger."""
+    """Federations, and how many runs and random masses; scores and cells of a report;
+    entries of a ledger.
+    """
     for setting in coverage:
         yield _coverage(*setting, runs=coverage_runs)
     for setting in conditional:
@@ -74,7 +95,9 @@ def run(
     for setting in single:
         yield _single(*setting, runs=coverage_runs)
     for m, n, epsilon in hostile_settings:
-        yield from _worst(m, n, epsilon, n_masses=n_masses, runs=hostile_runs, fresh_runs=fresh_runs)
+        yield from _worst(
+            m, n, epsilon, n_masses=n_masses, runs=hostile_runs, fresh_runs=fresh_runs
+        )
     yield _report(*report_size, repetitions=n_reports)
     yield _ledger(n_entries, repetitions=n_reports)
     for m, n, n_bins, count, times in planning:
@@ -97,9 +120,16 @@ def _coverage(
     central = private_plan(1, m * n, epsilon, bins=bins, criterion=criterion)
     paper = private_plan(m, n, epsilon, bins=bins, analysis="paper")
     means = [
-        simulate(plan, masses_of(shape, bins), runs=runs if plan is ours else runs // 8, rng=11)
-        if plan.feasible
-        else None
+        (
+            simulate(
+                plan,
+                masses_of(shape, bins),
+                runs=runs if plan is ours else runs // 8,
+                rng=11,
+            )
+            if plan.feasible
+            else None
+        )
         for plan in (ours, paper, central)
     ]
     words = f"the paper's; pooled {_words(means[2])}"
@@ -117,17 +147,29 @@ def _coverage(
 def _single(n: int, epsilon: float, bins: float, spread: float, *, runs: int) -> Row:
     """A single site, where curves vary more: published, not a goal."""
     plan = private_plan(1, n, epsilon)
-    mean = simulate(plan, masses_of("even", BINS), runs=runs, rng=11) if plan.feasible else None
+    mean = (
+        simulate(plan, masses_of("even", BINS), runs=runs, rng=11)
+        if plan.feasible
+        else None
+    )
     return beside(
         "mean coverage of a single site",
         f"n = {n}, eps = {epsilon:g}, {N_BINS} cells, even",
         _figure(mean, f"spread {mean.error * runs**0.5:.4f}" if mean else ""),
-        Figure(bins, "coverage", f"spread {spread:.4f}; an exponential mechanism with free slopes"),
+        Figure(
+            bins,
+            "coverage",
+            f"spread {spread:.4f}; an exponential mechanism with free slopes",
+        ),
     )
 
 
 def _figure(mean: Mean | None, words: str = "") -> Figure:
-    return mean.figure(words) if mean else Figure(None, words="; ".join(filter(None, ("no plan", words))))
+    return (
+        mean.figure(words)
+        if mean
+        else Figure(None, words="; ".join(filter(None, ("no plan", words))))
+    )
 
 
 def _words(mean: Mean | None) -> str:
@@ -135,7 +177,9 @@ def _words(mean: Mean | None) -> str:
 
 
 def _masses(rng: np.random.Generator, count: int) -> Iterator[np.ndarray]:
-    """Sparse and dense random masses, two atoms around the level, all mass in one bin."""
+    """Sparse and dense random masses, two atoms around the level, all mass in one
+    bin.
+    """
     for alpha in DIRICHLET:
         yield from rng.dirichlet(np.full(N_BINS, alpha), size=count // len(DIRICHLET))
     last = N_BINS - 1
@@ -147,7 +191,9 @@ def _masses(rng: np.random.Generator, count: int) -> Iterator[np.ndarray]:
     yield from np.eye(N_BINS)
 
 
-def _worst(m: int, n: int, epsilon: float, *, n_masses: int, runs: int, fresh_runs: int) -> Iterator[Row]:
+def _worst(
+    m: int, n: int, epsilon: float, *, n_masses: int, runs: int, fresh_runs: int
+) -> Iterator[Row]:
     plan = private_plan(m, n, epsilon)
     rng = np.random.default_rng(12)
     tried = [(simulate(plan, p, runs=runs, rng=12), p) for p in _masses(rng, n_masses)]
@@ -180,31 +226,62 @@ def _report(n: int, n_bins: int, *, repetitions: int) -> Row:
         ledger.set_budget("scores", 100)
         # The same site would be answered from the ledger, at no cost.
         answers = [
-            partial(fc.report, plan, scores, site=f"site {i}", ledger=ledger, dataset="scores")
+            partial(
+                fc.report,
+                plan,
+                scores,
+                site=f"site {i}",
+                ledger=ledger,
+                dataset="scores",
+            )
             for i in range(repetitions + 1)
         ]
         answers[0]()  # loads OpenDP
-        result = compare(answers[1:], partial(np.histogram, scores, bins=n_bins, range=(0, 1)))
-    row = timed("private report with ledger", f"n = {n:,}, {n_bins:,} bins", result, "numpy.histogram")
-    return replace(row, goal="3 times + 0.1 s", met=result.ours <= 3 * result.yardstick + 0.1)
+        result = compare(
+            answers[1:], partial(np.histogram, scores, bins=n_bins, range=(0, 1))
+        )
+    row = timed(
+        "private report with ledger",
+        f"n = {n:,}, {n_bins:,} bins",
+        result,
+        "numpy.histogram",
+    )
+    return replace(
+        row, goal="3 times + 0.1 s", met=result.ours <= 3 * result.yardstick + 0.1
+    )
 
 
 def _ledger(n_entries: int, *, repetitions: int) -> Row:
     with tempfile.TemporaryDirectory() as directory:
         ledger = fc.Ledger.create(Path(directory, "ledger.db"))
         ledger.set_budget("scores", 10**6)
-        with ledger._account("scores", write=True) as account:  # in one transaction: each waits for the disk
+        with ledger._account(
+            "scores", write=True
+        ) as account:  # in one transaction: each waits for the disk
             for number in range(n_entries // 2):
                 digest = hashlib.sha256(str(number).encode()).hexdigest()
-                asked = {"plan": f"sha256:{digest}", "site": "site", "fingerprint": digest, "by_plan": 0}
+                asked = {
+                    "plan": f"sha256:{digest}",
+                    "site": "site",
+                    "fingerprint": digest,
+                    "by_plan": 0,
+                }
                 account.append("charge", **asked, epsilon="1")
                 account.append("answer", **asked, answer="[[null, [41]]]")
         entries = ledger.entries()
         result = compare(
             [partial(fc.Ledger, ledger.path)] * repetitions,
-            lambda: [hashlib.sha256(json.dumps(entry).encode()).hexdigest() for entry in entries],
+            lambda: [
+                hashlib.sha256(json.dumps(entry).encode()).hexdigest()
+                for entry in entries
+            ],
         )
-    row = timed("ledger opened and checked", f"{n_entries:,} entries", result, "SHA-256 of each entry")
+    row = timed(
+        "ledger opened and checked",
+        f"{n_entries:,} entries",
+        result,
+        "SHA-256 of each entry",
+    )
     return replace(row, goal="3 times", met=result.ours <= 3 * result.yardstick)
 
 
@@ -212,6 +289,7 @@ def _planning(m: int, n: int, *, n_bins: int, count: int, times: int) -> Row:
     bins, sort = fc.Bins.uniform(0, 1, n_bins), sorting(count)
     ours = [partial(private_plan, m, n, 1, bins=bins, level=level) for level in LEVELS]
     setting = f"m = {m:,}, n = {n:,}, eps = 1, {n_bins:,} bins"
-    # Sorting so many times as many floats at once takes longer still, and more memory than a laptop has.
+    # Sorting so many times as many floats at once takes longer still, and more memory
+    # than a laptop has.
     result = compare(ours, lambda: [sort() for _ in range(times)], process_time)
     return sorted_beside("private plan", setting, result, count * times)

@@ -1,8 +1,9 @@
-"""A site's report, against numpy's own partition, and from a file larger than it should hold.
+"""A site's report, against numpy's own partition, and from a file larger than it should
+hold.
 
-`report` selects the score of a rank; by hand one would call `numpy.partition`, which does no check and
-writes no document. Goal: at most 1.5 times its time, and at most 2,000 MB for a hundred million scores in a
-Parquet file.
+`report` selects the score of a rank; by hand one would call `numpy.partition`, which
+does no check and writes no document. Goal: at most 1.5 times its time, and at most
+2,000 MB for a hundred million scores in a Parquet file.
 """
 
 import math
@@ -21,12 +22,15 @@ from benchmarks._timing import Comparison, duration, peak_memory, seconds, summa
 
 GOAL = 1.5
 MEMORY_LIMIT = 2000
-BYTES_EACH = 30  # of a score on disk: the parts and the file made of them are there at once
+BYTES_EACH = (
+    30  # of a score on disk: the parts and the file made of them are there at once
+)
 Selection = Callable[[np.ndarray], object]
 
 COMMAND = """
 import runpy, sys
-sys.argv = ["fedconformal", "report", {plan!r}, {scores!r}, "--site", "A", "--yes", "-o", {report!r}]
+sys.argv = ["fedconformal", "report", {plan!r}, {scores!r}]
+sys.argv += ["--site", "A", "--yes", "-o", {report!r}]
 try:
     runpy.run_module("fedconformal", run_name="__main__")
 except SystemExit as end:
@@ -35,7 +39,11 @@ except SystemExit as end:
 
 
 def run(
-    *, in_memory: int = 10**7, in_file: int = 10**8, part: int = 10**7, repetitions: int = 15
+    *,
+    in_memory: int = 10**7,
+    in_file: int = 10**8,
+    part: int = 10**7,
+    repetitions: int = 15,
 ) -> Iterator[Row]:
     """So many scores in memory and in a file, the file written in parts."""
     yield from _in_memory(in_memory, repetitions)
@@ -55,14 +63,23 @@ def _in_memory(n: int, repetitions: int) -> Iterator[Row]:
     for name, ours, other, words in (
         ("report", answer, theirs, "numpy.partition"),
         ("report in place", in_place, theirs, "numpy.partition"),
-        ("report in place, beside the same", in_place, theirs_in_place, "partition in place"),
+        (
+            "report in place, beside the same",
+            in_place,
+            theirs_in_place,
+            "partition in place",
+        ),
     ):
         result = _timed(ours, other, scores, repetitions)
         yield timed(name, f"{n:,} scores", result, words, goal=GOAL)
 
 
-def _timed(ours: Selection, theirs: Selection, scores: np.ndarray, repetitions: int) -> Comparison:
-    """Each call gets a copy made just before it: untouched, and equally warm in the cache."""
+def _timed(
+    ours: Selection, theirs: Selection, scores: np.ndarray, repetitions: int
+) -> Comparison:
+    """Each call gets a copy made just before it: untouched, and equally warm in the
+    cache.
+    """
     pairs = []
     for _ in range(repetitions):
         ours_once = seconds(partial(ours, scores.copy()))
@@ -71,15 +88,22 @@ def _timed(ours: Selection, theirs: Selection, scores: np.ndarray, repetitions: 
 
 
 def _in_file(n: int, part: int) -> Iterator[Row]:
-    name, setting = "fedconformal report, peak memory of its process", f"{n:,} scores in Parquet"
+    name, setting = (
+        "fedconformal report, peak memory of its process",
+        f"{n:,} scores in Parquet",
+    )
     free, needed = shutil.disk_usage(tempfile.gettempdir()).free, n * BYTES_EACH
     if free < needed:
-        skipped = f"skipped: {free / 1e9:.1f} GB of disk free, {needed / 1e9:.0f} GB needed"
+        skipped = (
+            f"skipped: {free / 1e9:.1f} GB of disk free, {needed / 1e9:.0f} GB needed"
+        )
         yield Row(name, setting, Figure(None, words=skipped))
         return
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder)
-        plan, scores, report = (directory / file for file in ("plan.json", "big.parquet", "out.json"))
+        plan, scores, report = (
+            directory / file for file in ("plan.json", "big.parquet", "out.json")
+        )
         plan.write_text(fc.plan(n_sites=10).to_json())
         _write(scores, n, part)
         program = COMMAND.format(plan=str(plan), scores=str(scores), report=str(report))
@@ -90,7 +114,9 @@ def _in_file(n: int, part: int) -> Iterator[Row]:
 
 
 def _write(path: Path, n: int, size: int) -> None:
-    """Uniform scores, never all in memory: parts first, then one file streamed from them."""
+    """Uniform scores, never all in memory: parts first, then one file streamed from
+    them.
+    """
     rng = np.random.default_rng(8)
     parts = [path.with_name(f"part-{i}.parquet") for i in range(n // size)]
     for part in parts:
@@ -111,4 +137,6 @@ def _check(report: fc.Report, path: Path, n: int) -> None:
     )
     ((rank,),) = report.ranks
     if report.n != n or not (math.isfinite(report.value) and below < rank <= upto):
-        raise RuntimeError(f"rank {rank} was asked, {below} scores are below the one sent")
+        raise RuntimeError(
+            f"rank {rank} was asked, {below} scores are below the one sent"
+        )

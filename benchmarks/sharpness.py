@@ -1,10 +1,11 @@
 """How close plans come to pooling all scores, which the sites may not do.
 
-The spread of the coverage round the level beside that of split conformal prediction with all scores in one
-place (for the reader also that of the largest site alone), with one to nine numbers per site; then the mean
-coverage under `conditional`, at the same certainty. Goals: 1.2 to 1.3 times the spread with one number,
-depending on the sizes, 1.11 with two, 1.07 with three, 1.03 with five, 1.015 with nine; at most 0.002 more
-mean coverage. No clock is involved.
+The spread of the coverage round the level beside that of split conformal prediction
+with all scores in one place (for the reader also that of the largest site alone), with
+one to nine numbers per site; then the mean coverage under `conditional`, at the same
+certainty. Goals: 1.2 to 1.3 times the spread with one number, depending on the sizes,
+1.11 with two, 1.07 with three, 1.03 with five, 1.015 with nine; at most 0.002 more mean
+coverage. No clock is involved.
 """
 
 import math
@@ -58,7 +59,9 @@ def run(
     numbers: Sequence[int] = NUMBERS,
     conditional: int = 3,
 ) -> Iterator[Row]:
-    """The spread round the level over that of pooled scores; then the excess of a conditional promise."""
+    """The spread round the level over that of pooled scores; then the excess of a
+    conditional promise.
+    """
     for name, sizes in federations.items():
         yield from (_spread(name, sizes, r) for r in numbers)
     for name, sizes in federations.items():
@@ -81,7 +84,9 @@ def _spread(name: str, sizes: Sequence[int], numbers: int) -> Row:
 
 
 def _excess(name: str, sizes: Sequence[int], numbers: int) -> Row:
-    """How much more is covered on average than with pooled scores, with the same certainty."""
+    """How much more is covered on average than with pooled scores, with the same
+    certainty.
+    """
     conditional = partial(fc.plan, criterion="conditional", delta=DELTA)
     ours = conditional(n_points=sizes, numbers=numbers).law.mean()
     pooled = conditional(1, sum(sizes)).law.mean()

@@ -1,7 +1,8 @@
 """What a command costs from a cold start, against Python and its imports alone.
 
-A script of one's own would start Python and import numpy, or scipy.special for the mathematics, before it
-does anything. Goal: at most 2.5 times that for `--help`, and 5 times for a plan.
+A script of one's own would start Python and import numpy, or scipy.special for the
+mathematics, before it does anything. Goal: at most 2.5 times that for `--help`, and 5
+times for a plan.
 """
 
 import subprocess
@@ -26,14 +27,18 @@ def run(*, repetitions: int = 7) -> Iterator[Row]:
         yield _row(arguments, yardstick, goal, repetitions)
 
 
-def _row(arguments: Sequence[str], yardstick: str, goal: float, repetitions: int) -> Row:
+def _row(
+    arguments: Sequence[str], yardstick: str, goal: float, repetitions: int
+) -> Row:
     ours = [str(Path(sysconfig.get_path("scripts"), "fedconformal")), *arguments]
     theirs = [sys.executable, "-c", yardstick]
     for command in (ours, theirs):  # compiled files and the disk's cache
         _time(command)
     result = summarise([(_time(ours), _time(theirs)) for _ in range(repetitions)])
     command = " ".join(["fedconformal", *arguments])
-    return timed("the whole process", command, result, f"python -c '{yardstick}'", goal=goal)
+    return timed(
+        "the whole process", command, result, f"python -c '{yardstick}'", goal=goal
+    )
 
 
 def _time(command: Sequence[str]) -> float:

@@ -46,7 +46,8 @@ sphinx_gallery_conf = {
     "filename_pattern": r"plot_",
     "download_all_examples": False,
     "remove_config_comments": True,
-    "capture_repr": (),  # what is printed and drawn, not what a last line happens to return
+    # what is printed and drawn, not what a last line happens to return
+    "capture_repr": (),
     "show_memory": False,
     "show_signature": False,
     "abort_on_example_error": True,

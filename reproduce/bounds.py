@@ -1,4 +1,6 @@
-"""Upper bounds of the mean coverage that the page Theory proves, times m sqrt(n) and sqrt(mn)."""
+"""Upper bounds of the mean coverage that the page Theory proves, times m sqrt(n) and
+sqrt(mn).
+"""
 
 import math
 
@@ -16,20 +18,28 @@ STEP, EXCESS, CONDITIONAL = "step", "excess", "conditional"
 
 
 def compute(settings: Settings) -> pd.DataFrame:
-    """Return scaled steps and excesses for each pair of sizes on a grid from 20 to 394."""
+    """Return scaled steps and excesses for each pair of sizes on a grid from 20 to
+    394.
+    """
     sizes = range(20, 401, 95 if settings.quick else 11)
     rows = [row for m in sizes for n in sizes for row in _scaled(m, n, settings.level)]
-    return pd.DataFrame(rows, columns=["n_sites", "n_points", "curve", "share", "value"])
+    return pd.DataFrame(
+        rows, columns=["n_sites", "n_points", "curve", "share", "value"]
+    )
 
 
 def limits(level: float) -> dict[str, float]:
-    """Return the limit of each scaled quantity as m and n grow; that of the excess bounds its upper limit."""
+    """Return the limit of each scaled quantity as m and n grow; that of the excess
+    bounds its upper limit.
+    """
     step = math.sqrt(2 * math.pi * level * (1 - level))
     return {STEP: step, EXCESS: step, CONDITIONAL: step * stats.norm.isf(DELTA) / 2}
 
 
 def _scaled(m: int, n: int, level: float):
-    """Yield size, curve, k/m and value for the local rank whose report has its median nearest the level."""
+    """Yield size, curve, k/m and value for the local rank whose report has its median
+    nearest the level.
+    """
     l = min(n, round(level * (n + 1 / 3) + 1 / 3))
     below = stats.beta(l, n - l + 1).cdf(level)
     k = max(1, round(m * below))
@@ -49,7 +59,9 @@ def _mean(m: int, n: int, l: int, k: int) -> float:
 
 
 def draw(rows: pd.DataFrame) -> Figure:
-    """Draw the distribution of both scaled quantities over the grid, with their limits."""
+    """Draw the distribution of both scaled quantities over the grid, with their
+    limits.
+    """
     figure, ((left, right),) = panels(1, 2, (10.0, 3.6))
     values, ends = rows.groupby("curve")["value"], limits(0.9)
     for curve, fill, label in (
@@ -57,14 +69,23 @@ def draw(rows: pd.DataFrame) -> Figure:
         (STEP, ORANGE, "step from k − 1 to k, its bound"),
     ):
         found = values.get_group(curve)
-        left.hist(found, bins=np.arange(0, 0.86, 0.02), color=fill, alpha=0.7, label=label)
+        left.hist(
+            found, bins=np.arange(0, 0.86, 0.02), color=fill, alpha=0.7, label=label
+        )
     right.hist(values.get_group(CONDITIONAL), bins=30, color=GREEN, alpha=0.7)
     for axes, curve in ((left, STEP), (right, CONDITIONAL)):
         text = f"limit, {ends[curve]:.3f}"
-        axes.axvline(ends[curve], color="black", linestyle="--", linewidth=1, label=text)
+        axes.axvline(
+            ends[curve], color="black", linestyle="--", linewidth=1, label=text
+        )
         axes.legend(loc="upper left" if axes is left else "upper right")
         axes.set_ylabel("federations")
-    left.set(yscale="log", xlabel="times $m\\sqrt{n}$", title="smallest valid k (marginal)")
+    left.set(
+        yscale="log", xlabel="times $m\\sqrt{n}$", title="smallest valid k (marginal)"
+    )
     left.set_ylim(1, 3000)
-    right.set(xlabel="(mean coverage − 0.9) $\\sqrt{mn}$", title=f"conditional, $\\delta$ = {DELTA:g}")
+    right.set(
+        xlabel="(mean coverage − 0.9) $\\sqrt{mn}$",
+        title=f"conditional, $\\delta$ = {DELTA:g}",
+    )
     return figure

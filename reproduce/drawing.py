@@ -1,4 +1,6 @@
-"""The look of all figures: one colour per method, distinguishable by colour-blind readers."""
+"""The look of all figures: one colour per method, distinguishable by colour-blind
+readers.
+"""
 
 from collections.abc import Sequence
 
@@ -55,17 +57,27 @@ def colour(method: str) -> str:
 
 def target(axes, level: float) -> None:
     """Draw the target coverage."""
-    axes.axhline(level, color="black", linestyle="--", linewidth=1, label="target", zorder=1)
+    axes.axhline(
+        level, color="black", linestyle="--", linewidth=1, label="target", zorder=1
+    )
 
 
 def note(axes, place: float, height: float, text: str, **options) -> None:
     """Write text in the place of a box, at a share of the panel's height."""
-    options = {"ha": "center", "va": "center", "fontsize": "small", "color": "0.35", **options}
+    options = {
+        "ha": "center",
+        "va": "center",
+        "fontsize": "small",
+        "color": "0.35",
+        **options,
+    }
     axes.text(place, height, text, transform=axes.get_xaxis_transform(), **options)
 
 
 def box(axes, values, fill: str, place: float) -> None:
-    """Draw a box with a dot per value and the mean as a white circle; infinite values are left out."""
+    """Draw a box with a dot per value and the mean as a white circle; infinite values
+    are left out.
+    """
     finite = np.asarray(values)[np.isfinite(values)]
     if not finite.size:
         note(axes, place, 0.5, "infinite", rotation=90)
@@ -80,11 +92,21 @@ def box(axes, values, fill: str, place: float) -> None:
         showfliers=False,
         boxprops={"facecolor": fill, "edgecolor": "black", "alpha": 0.6},
         medianprops={"color": "black"},
-        meanprops={"marker": "o", "markerfacecolor": "white", "markeredgecolor": "black", "zorder": 4},
+        meanprops={
+            "marker": "o",
+            "markerfacecolor": "white",
+            "markeredgecolor": "black",
+            "zorder": 4,
+        },
     )
     # Dots side by side, in an order that is the same in every drawing.
     aside = 0.5 * (np.arange(finite.size) * 0.618034 % 1 - 0.5)
-    dots = {"markersize": 3, "color": fill, "markeredgecolor": "black", "markeredgewidth": 0.3}
+    dots = {
+        "markersize": 3,
+        "color": fill,
+        "markeredgecolor": "black",
+        "markeredgewidth": 0.3,
+    }
     axes.plot(place + aside, finite, ".", zorder=3, **dots)
 
 
@@ -92,15 +114,28 @@ def legend_below(figure: Figure, axes, columns: int) -> None:
     """Put the legend of one panel below all of them, each entry once."""
     handles, names = axes.get_legend_handles_labels()
     once = dict(zip(names, handles, strict=True))
-    figure.legend(once.values(), once.keys(), loc="outside lower center", ncols=columns, fontsize="small")
+    figure.legend(
+        once.values(),
+        once.keys(),
+        loc="outside lower center",
+        ncols=columns,
+        fontsize="small",
+    )
 
 
 def box_legend(figure: Figure, names: Sequence[str]) -> None:
     """Put a legend of boxes below the panels: the methods, the mean and the target."""
-    handles = [Patch(facecolor=colour(name), edgecolor="black", label=name) for name in names]
+    handles = [
+        Patch(facecolor=colour(name), edgecolor="black", label=name) for name in names
+    ]
     circle = {"marker": "o", "markerfacecolor": "white", "markeredgecolor": "black"}
     handles += [
         Line2D([], [], **circle, linestyle="none", label="mean"),
         Line2D([], [], color="black", linestyle="--", linewidth=1, label="target"),
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 5), fontsize="small")
+    figure.legend(
+        handles=handles,
+        loc="outside lower center",
+        ncols=min(len(handles), 5),
+        fontsize="small",
+    )

@@ -1,4 +1,6 @@
-"""Figure 4 and appendix B.1: coverage and length on the five data sets, over random splits."""
+"""Figure 4 and appendix B.1: coverage and length on the five data sets, over random
+splits.
+"""
 
 from collections.abc import Sequence
 
@@ -14,15 +16,23 @@ from reproduce.protocol import FEW, MANY, Settings, run
 LOWEST = 0.8
 """Coverages below it are counted in the title, not drawn."""
 FAR = 4.0
-"""Lengths this many interquartile ranges above the third quartile are counted, not drawn."""
+"""Lengths this many interquartile ranges above the third quartile are counted, not
+drawn.
+"""
 THREE_METHODS = (QQ, CENTRALISED, AVERAGE)
-"""The methods of the paper's figure, in a panel of their own; with equal sites FedWQ-CP is FedCP-Avg."""
+"""The methods of the paper's figure, in a panel of their own; with equal sites FedWQ-CP
+is FedCP-Avg.
+"""
 TITLES = {MANY: "$m \\gg n$", FEW: "$m \\ll n$"}
 
 
 def compute(settings: Settings) -> pd.DataFrame:
     """Run the protocol on all data sets that are here."""
-    return run(settings.data_sets(), [settings.model(name) for name in settings.models], settings)
+    return run(
+        settings.data_sets(),
+        [settings.model(name) for name in settings.models],
+        settings,
+    )
 
 
 def compute_dataset(settings: Settings, name: str) -> pd.DataFrame:
@@ -32,19 +42,33 @@ def compute_dataset(settings: Settings, name: str) -> pd.DataFrame:
 
 
 def draw(rows: pd.DataFrame) -> Figure:
-    """Draw coverage over all data sets and splits: the paper's methods above, others below."""
+    """Draw coverage over all data sets and splits: the paper's methods above, others
+    below.
+    """
     scenarios = rows["scenario"].unique()
     figure, grid = panels(2, len(scenarios), (5.4 * len(scenarios), 7.0), sharey="row")
     for column, scenario in zip(grid.T, scenarios, strict=True):
         chosen = rows[rows["scenario"] == scenario]
         data_sets = chosen.groupby("model", sort=False)["dataset"].unique()
-        federations = f"m = {_range(chosen['n_sites'])}, n = {_range(chosen['n_points'])}"
+        federations = (
+            f"m = {_range(chosen['n_sites'])}, n = {_range(chosen['n_points'])}"
+        )
         splits = f"{chosen['split'].nunique()} splits of each data set"
-        for axes, part, words in zip(column, _parts(chosen), (splits, "other methods"), strict=True):
+        for axes, part, words in zip(
+            column, _parts(chosen), (splits, "other methods"), strict=True
+        ):
             hidden = _coverages(axes, part, data_sets.index)
-            axes.set_title(f"{TITLES[scenario]}: {federations}, {words}{hidden}", fontsize="small")
-            names = [names[0] if len(names) == 1 else f"{len(names)} data sets" for names in data_sets]
-            labels = [f"{model}\n({name})" for model, name in zip(data_sets.index, names, strict=True)]
+            axes.set_title(
+                f"{TITLES[scenario]}: {federations}, {words}{hidden}", fontsize="small"
+            )
+            names = [
+                names[0] if len(names) == 1 else f"{len(names)} data sets"
+                for names in data_sets
+            ]
+            labels = [
+                f"{model}\n({name})"
+                for model, name in zip(data_sets.index, names, strict=True)
+            ]
             axes.set_xticks(axes.get_xticks(), labels)
     for axes in grid[:, 0]:
         axes.set_ylabel("coverage")
@@ -53,19 +77,30 @@ def draw(rows: pd.DataFrame) -> Figure:
 
 
 def draw_dataset(rows: pd.DataFrame) -> Figure:
-    """Draw coverage, and the lengths of each model on an axis of their own, two rows for each federation."""
+    """Draw coverage, and the lengths of each model on an axis of their own, two rows
+    for each federation.
+    """
     scenarios, models = rows["scenario"].unique(), rows["model"].unique()
     widths = (len(models) * 1.1, *[1] * len(models))
     figure, grid = panels(
-        2 * len(scenarios), 1 + len(models), (13.0, 5.6 * len(scenarios)), width_ratios=widths
+        2 * len(scenarios),
+        1 + len(models),
+        (13.0, 5.6 * len(scenarios)),
+        width_ratios=widths,
     )
-    for pair, scenario in zip(grid.reshape(len(scenarios), 2, -1), scenarios, strict=True):
+    for pair, scenario in zip(
+        grid.reshape(len(scenarios), 2, -1), scenarios, strict=True
+    ):
         chosen = rows[rows["scenario"] == scenario]
         name, m, n = chosen[["dataset", "n_sites", "n_points"]].iloc[0]
         splits = f"{chosen['split'].nunique()} splits"
-        for (left, *others), part, words in zip(pair, _parts(chosen), (splits, "other methods"), strict=True):
+        for (left, *others), part, words in zip(
+            pair, _parts(chosen), (splits, "other methods"), strict=True
+        ):
             hidden = _coverages(left, part, models)
-            left.set_title(f"{name}: m = {m}, n = {n}, {words}{hidden}", fontsize="small")
+            left.set_title(
+                f"{name}: m = {m}, n = {n}, {words}{hidden}", fontsize="small"
+            )
             left.set_ylabel("coverage")
             for axes, model in zip(others, models, strict=True):
                 _lengths(axes, part[part["model"] == model], model)
@@ -91,7 +126,9 @@ def _range(values: pd.Series) -> str:
 
 
 def _coverages(axes, rows: pd.DataFrame, models: Sequence[str]) -> str:
-    """Draw a box for each model and method; return a line that counts those below the axis."""
+    """Draw a box for each model and method; return a line that counts those below the
+    axis.
+    """
     names = rows["method"].unique()
     step = len(names) + 1
     centres = [i * step + (len(names) - 1) / 2 for i in range(len(models))]
@@ -110,7 +147,9 @@ def _coverages(axes, rows: pd.DataFrame, models: Sequence[str]) -> str:
 
 
 def _lengths(axes, rows: pd.DataFrame, model: str) -> None:
-    """Draw a box of the lengths of each method; those far out are counted in the title."""
+    """Draw a box of the lengths of each method; those far out are counted in the
+    title.
+    """
     axes.set_title(model, fontsize="small")
     axes.set_xticks([])
     for place, (name, found) in enumerate(rows.groupby("method", sort=False)):

@@ -1,4 +1,6 @@
-"""Section 3.5: coverage when sites differ, simulated, exact, and bounded by Proposition 3.4."""
+"""Section 3.5: coverage when sites differ, simulated, exact, and bounded by Proposition
+3.4.
+"""
 
 from collections.abc import Callable
 
@@ -23,14 +25,23 @@ CONCENTRATIONS = (100.0, 10.0, 3.0, 1.0, 0.3, 0.1)
 
 COMPARED = (*METHODS[:2], *METHODS[3:5], planned(EACH, "marginal", promise="each-site"))
 LABELLED = {
-    SCALES: ("A quarter of the sites: test points of all sites", "scores larger by a factor of"),
+    SCALES: (
+        "A quarter of the sites: test points of all sites",
+        "scores larger by a factor of",
+    ),
     ONE_ODD: ("One odd site: test points of that site", "scores larger by a factor of"),
-    LABELS: ("Digits, labels shifted: the worst site", "Dirichlet concentration (less alike to the right)"),
+    LABELS: (
+        "Digits, labels shifted: the worst site",
+        "Dirichlet concentration (less alike to the right)",
+    ),
 }
 """Title and x-label of the panels."""
 
-World = Callable[[np.random.Generator], tuple[list[np.ndarray], Callable[[float], float]]]
-"""From a generator to the scores of each site, and the exact coverage of a threshold."""
+World = Callable[
+    [np.random.Generator], tuple[list[np.ndarray], Callable[[float], float]]
+]
+"""From a generator to the scores of each site, and the exact coverage of a threshold.
+"""
 
 
 def compute(settings: Settings) -> pd.DataFrame:
@@ -39,22 +50,33 @@ def compute(settings: Settings) -> pd.DataFrame:
     return study(settings.level, runs, FACTORS[::step], CONCENTRATIONS[::step])
 
 
-def study(level: float, runs: int, factors=FACTORS, concentrations=CONCENTRATIONS) -> pd.DataFrame:
+def study(
+    level: float, runs: int, factors=FACTORS, concentrations=CONCENTRATIONS
+) -> pd.DataFrame:
     """Return a row for each panel, value and curve."""
     by_label = digit_scores()
     quarter, one = np.arange(N_SITES) < N_SITES // 4, np.arange(N_SITES) < 1
     rows = []
-    for panel, odd, tested in ((SCALES, quarter, np.full(N_SITES, True)), (ONE_ODD, one, one)):
+    for panel, odd, tested in (
+        (SCALES, quarter, np.full(N_SITES, True)),
+        (ONE_ODD, one, one),
+    ):
         for factor in factors:
             scales = np.where(odd, factor, 1.0)
-            rows += _simulated(panel, factor, scaled(scales, scales[tested]), level, runs)
+            rows += _simulated(
+                panel, factor, scaled(scales, scales[tested]), level, runs
+            )
             rows += _exact(panel, factor, scales, scales[tested], level)
     for concentration in concentrations:
-        rows += _simulated(LABELS, concentration, relabelled(by_label, concentration), level, runs)
+        rows += _simulated(
+            LABELS, concentration, relabelled(by_label, concentration), level, runs
+        )
     return pd.DataFrame(rows)
 
 
-def _simulated(panel: str, x: float, world: World, level: float, runs: int) -> list[dict]:
+def _simulated(
+    panel: str, x: float, world: World, level: float, runs: int
+) -> list[dict]:
     """Return the mean coverage of each method over the same simulated federations."""
     rng = np.random.default_rng(0)
     found = {method.name: [] for method in COMPARED}
@@ -62,19 +84,32 @@ def _simulated(panel: str, x: float, world: World, level: float, runs: int) -> l
         sites, coverage = world(rng)
         for method in COMPARED:
             found[method.name].append(coverage(method.threshold(sites, level, rng)))
-    common = {"panel": panel, "x": x, "confidence_level": level, "curve": "simulated", "runs": runs}
-    return [common | {"method": name, "coverage": np.mean(values)} for name, values in found.items()]
+    common = {
+        "panel": panel,
+        "x": x,
+        "confidence_level": level,
+        "curve": "simulated",
+        "runs": runs,
+    }
+    return [
+        common | {"method": name, "coverage": np.mean(values)}
+        for name, values in found.items()
+    ]
 
 
 # -- half-normal scores, larger at some sites --
 
 
 def scaled(scales: np.ndarray, tested: np.ndarray) -> World:
-    """Return sites whose half-normal scores have these scales; test points come from ``tested`` scales."""
+    """Return sites whose half-normal scores have these scales; test points come from
+    ``tested`` scales.
+    """
 
     def draw(rng):
         scores = scales[:, None] * np.abs(rng.standard_normal((scales.size, N_POINTS)))
-        return list(scores), lambda threshold: float(_cdf(np.asarray(threshold), tested))
+        return list(scores), lambda threshold: float(
+            _cdf(np.asarray(threshold), tested)
+        )
 
     return draw
 
@@ -94,12 +129,14 @@ def _quantile_function(scales: np.ndarray) -> PchipInterpolator:
     return PchipInterpolator(c, grid[first])
 
 
-def _exact(panel: str, x: float, scales: np.ndarray, tested: np.ndarray, level: float) -> list[dict]:
+def _exact(
+    panel: str, x: float, scales: np.ndarray, tested: np.ndarray, level: float
+) -> list[dict]:
     """Return the exact mean coverage and the bound of Proposition 3.4 for FedCP-QQ."""
     plan = fc.plan(N_SITES, N_POINTS, confidence_level=level, criterion="marginal")
     quantile = _quantile_function(tested)
     distortions = {
-        scale: (lambda c, scale=scale: special.erf(quantile(c) / (np.sqrt(2) * scale)))
+        scale: lambda c, scale=scale: special.erf(quantile(c) / (np.sqrt(2) * scale))
         for scale in np.unique(scales)
     }
     federation = {
@@ -110,8 +147,16 @@ def _exact(panel: str, x: float, scales: np.ndarray, tested: np.ndarray, level: 
     }
     common = {"panel": panel, "x": x, "confidence_level": level, "method": QQ}
     return [
-        common | {"curve": "exact law", "coverage": fc.CoverageLaw(**federation).mean()},
-        common | {"curve": "Proposition 3.4", "coverage": heterogeneous_coverage_bound(**federation)},
+        common
+        | {
+            "curve": "exact law",
+            "coverage": fc.CoverageLaw(**federation).mean(),
+        },
+        common
+        | {
+            "curve": "Proposition 3.4",
+            "coverage": heterogeneous_coverage_bound(**federation),
+        },
     ]
 
 
@@ -119,7 +164,9 @@ def _exact(panel: str, x: float, scales: np.ndarray, tested: np.ndarray, level: 
 
 
 def digit_scores() -> list[np.ndarray]:
-    """Return the sorted scores of a small model on the digits it was not trained on, by label."""
+    """Return the sorted scores of a small model on the digits it was not trained on, by
+    label.
+    """
     X, y = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(y))
     train, rest = order[:300], order[300:]
@@ -129,7 +176,9 @@ def digit_scores() -> list[np.ndarray]:
 
 
 def relabelled(by_label: list[np.ndarray], concentration: float) -> World:
-    """Return sites with shares of labels from a Dirichlet distribution; the worst site's coverage counts."""
+    """Return sites with shares of labels from a Dirichlet distribution; the worst
+    site's coverage counts.
+    """
     sizes = np.array([scores.size for scores in by_label])
     first, pooled = np.cumsum(sizes) - sizes, np.concatenate(by_label)
 
@@ -141,7 +190,9 @@ def relabelled(by_label: list[np.ndarray], concentration: float) -> World:
         shares = rng.dirichlet(np.full(sizes.size, concentration), size=N_SITES)
 
         def coverage(threshold):
-            covered = [np.searchsorted(s, threshold, side="right") / s.size for s in by_label]
+            covered = [
+                np.searchsorted(s, threshold, side="right") / s.size for s in by_label
+            ]
             return float((shares @ np.array(covered)).min())
 
         return [site(rng, share) for share in shares], coverage
@@ -158,7 +209,10 @@ def draw(rows: pd.DataFrame) -> Figure:
     for axes, panel in zip(grid.flat, LABELLED, strict=True):
         _draw_curves(axes, rows[rows["panel"] == panel], panel)
     runs = rows["runs"].max()
-    title = f"{N_SITES} sites of {N_POINTS} points; every point of a curve: {runs:.0f} federations"
+    title = (
+        f"{N_SITES} sites of {N_POINTS} points; every point of a curve: {runs:.0f}"
+        " federations"
+    )
     figure.suptitle(title, fontsize="small")
     legend_below(figure, grid[0, 0], 4)
     return figure
@@ -166,14 +220,35 @@ def draw(rows: pd.DataFrame) -> Figure:
 
 def _draw_curves(axes, rows: pd.DataFrame, panel: str) -> None:
     simulated = rows[rows["curve"] == "simulated"]
-    for (method, line), marker in zip(simulated.groupby("method", sort=False), "o^sDv", strict=True):
-        look = {"marker": marker, "markersize": 4, "linewidth": 0.8, "color": colour(method)}
+    for (method, line), marker in zip(
+        simulated.groupby("method", sort=False), "o^sDv", strict=True
+    ):
+        look = {
+            "marker": marker,
+            "markersize": 4,
+            "linewidth": 0.8,
+            "color": colour(method),
+        }
         axes.plot(line["x"], line["coverage"], label=method, **look)
-    for curve, dashes, width, alpha in (("exact law", "-", 3.5, 0.35), ("Proposition 3.4", ":", 1.5, 1.0)):
+    for curve, dashes, width, alpha in (
+        ("exact law", "-", 3.5, 0.35),
+        ("Proposition 3.4", ":", 1.5, 1.0),
+    ):
         line = rows[rows["curve"] == curve]
-        look = {"linestyle": dashes, "linewidth": width, "alpha": alpha, "color": colour(QQ), "zorder": 1}
+        look = {
+            "linestyle": dashes,
+            "linewidth": width,
+            "alpha": alpha,
+            "color": colour(QQ),
+            "zorder": 1,
+        }
         if len(line):
-            axes.plot(line["x"], line["coverage"].clip(lower=0), label=f"{QQ}, {curve}", **look)
+            axes.plot(
+                line["x"],
+                line["coverage"].clip(lower=0),
+                label=f"{QQ}, {curve}",
+                **look,
+            )
     target(axes, rows["confidence_level"].iloc[0])
     title, xlabel = LABELLED[panel]
     axes.set(title=title, xlabel=xlabel, ylabel="coverage", xscale="log")

@@ -21,8 +21,9 @@ Sites = Sequence[np.ndarray]
 class Method:
     """A way to calibrate.
 
-    ``threshold`` is a function of the sites' scores, the confidence level and a random generator. ``plan``, a
-    function of the sites' sizes and the level, returns the plan of a method that has one.
+    ``threshold`` is a function of the sites' scores, the confidence level and a random
+    generator. ``plan``, a function of the sites' sizes and the level, returns the plan
+    of a method that has one.
     """
 
     name: str
@@ -50,8 +51,14 @@ def plan_text(plan: fc.Plan) -> str:
     if plan.local_ranks is None:
         return f"cases drawn at random; votes {plan.server_rank}"
     sent = [
-        "not asked" if ranks == () else f"rank {_spaced(ranks)}, weight {_spaced(weight)}"
-        for ranks, weight in dict.fromkeys(zip(plan.local_ranks, plan.weights, strict=True))
+        (
+            "not asked"
+            if ranks == ()
+            else f"rank {_spaced(ranks)}, weight {_spaced(weight)}"
+        )
+        for ranks, weight in dict.fromkeys(
+            zip(plan.local_ranks, plan.weights, strict=True)
+        )
     ]
     return f"{' and '.join(sent)}; votes {plan.server_rank}"
 
@@ -69,12 +76,17 @@ def planned(name: str, criterion: str | None = None, **options) -> Method:
     @cache
     def plan(sizes: tuple[int, ...], level: float) -> fc.Plan:
         with warnings.catch_warnings(action="ignore", category=fc.InfeasibleWarning):
-            return fc.plan(n_points=sizes, confidence_level=level, criterion=criterion, **options)
+            return fc.plan(
+                n_points=sizes, confidence_level=level, criterion=criterion, **options
+            )
 
     def threshold(sites: Sites, level: float, rng: np.random.Generator) -> float:
         chosen = new_round(plan(tuple(map(len, sites)), level), rng)
         policy = fc.SitePolicy.unlimited()  # the sites are simulated
-        reports = [fc.report(chosen, s, site=f"site {j}", policy=policy) for j, s in enumerate(sites)]
+        reports = [
+            fc.report(chosen, s, site=f"site {j}", policy=policy)
+            for j, s in enumerate(sites)
+        ]
         return float(fc.calibrate(chosen, reports).threshold)
 
     return Method(name, threshold, plan=plan)
@@ -92,17 +104,38 @@ def new_round(plan: fc.Plan, rng: np.random.Generator) -> fc.Plan:
 
 
 @cache
-def private_plan(n_sites: int, n_points: int, level: float, epsilon: float, analysis: str) -> fc.Plan:
-    """Return the plan of the private experiment; it depends on the number of bins, not on their place."""
-    privacy = fc.Privacy(epsilon=epsilon, bins=fc.Bins.uniform(0, 1, N_BINS), analysis=analysis)
+def private_plan(
+    n_sites: int, n_points: int, level: float, epsilon: float, analysis: str
+) -> fc.Plan:
+    """Return the plan of the private experiment; it depends on the number of bins, not
+    on their place.
+    """
+    privacy = fc.Privacy(
+        epsilon=epsilon, bins=fc.Bins.uniform(0, 1, N_BINS), analysis=analysis
+    )
     with warnings.catch_warnings(action="ignore", category=fc.InfeasibleWarning):
-        return fc.plan(n_sites, n_points, confidence_level=level, criterion="marginal", privacy=privacy)
+        return fc.plan(
+            n_sites,
+            n_points,
+            confidence_level=level,
+            criterion="marginal",
+            privacy=privacy,
+        )
 
 
-def private(sites: Sites, level: float, rng: np.random.Generator, *, epsilon: float, analysis: str) -> float:
-    """Return the threshold of FedCP²-QQ with bins from the smallest to the largest score.
+def private(
+    sites: Sites,
+    level: float,
+    rng: np.random.Generator,
+    *,
+    epsilon: float,
+    analysis: str,
+) -> float:
+    """Return the threshold of FedCP²-QQ with bins from the smallest to the largest
+    score.
 
-    As in the paper's experiment, and **not private**: the bins depend on the data and the noise is seeded.
+    As in the paper's experiment, and **not private**: the bins depend on the data and
+    the noise is seeded.
     """
     plan = private_plan(len(sites), len(sites[0]), level, epsilon, analysis)
     if not plan.feasible:
@@ -110,17 +143,23 @@ def private(sites: Sites, level: float, rng: np.random.Generator, *, epsilon: fl
     pooled = np.concatenate(sites)
     bins = fc.Bins.uniform(float(pooled.min()), float(pooled.max()), N_BINS)
     (design,) = plan.designs
-    moved = design.model_copy(update={"message": design.message.model_copy(update={"edges": bins.edges})})
+    moved = design.model_copy(
+        update={"message": design.message.model_copy(update={"edges": bins.edges})}
+    )
     there = plan.model_copy(update={"designs": (moved,)})
     scores = {f"site {j}": own for j, own in enumerate(sites)}
-    return min(fc.privacy.simulate(there, scores, rng).threshold, bins.edges[-1])  # no score is above it
+    return min(
+        fc.privacy.simulate(there, scores, rng).threshold, bins.edges[-1]
+    )  # no score is above it
 
 
 def _private_method(name: str, epsilon: float, analysis: str) -> Method:
     def plan(sizes: tuple[int, ...], level: float) -> fc.Plan:
         return private_plan(len(sizes), sizes[0], level, epsilon, analysis)
 
-    return Method(name, partial(private, epsilon=epsilon, analysis=analysis), epsilon, plan)
+    return Method(
+        name, partial(private, epsilon=epsilon, analysis=analysis), epsilon, plan
+    )
 
 
 # -- baselines --
@@ -147,8 +186,12 @@ def average_by_size(sites: Sites, level: float, rng: np.random.Generator) -> flo
 
 
 def average_of_next(sites: Sites, level: float, rng: np.random.Generator) -> float:
-    """Return the mean of the sites' next larger scores, as in the authors' published results."""
-    return float(np.mean([np.sort(s)[min(rank(len(s), level) + 1, len(s)) - 1] for s in sites]))
+    """Return the mean of the sites' next larger scores, as in the authors' published
+    results.
+    """
+    return float(
+        np.mean([np.sort(s)[min(rank(len(s), level) + 1, len(s)) - 1] for s in sites])
+    )
 
 
 def single(sites: Sites, level: float, rng: np.random.Generator) -> float:
@@ -182,7 +225,9 @@ METHODS = (
 """The methods of section 5, our two, both readings of FedCP-Avg, and a single site."""
 
 UNBALANCED = planned(QQ, "marginal", local_ranks="paper")
-"""Appendix A.1: local ranks ceil((n_j + 1)(1 - alpha)), then the smallest valid server rank."""
+"""Appendix A.1: local ranks ceil((n_j + 1)(1 - alpha)), then the smallest valid server
+rank.
+"""
 
 AVERAGE_BY_SIZE = Method(WEIGHTED, average_by_size)
 """The same as FedCP-Avg where all sites have one size, as in section 5."""

@@ -1,6 +1,7 @@
 """The models of the paper: ridge regression, a quantile forest and a quantile network.
 
-A model is a frozen dataclass with a ``name``, a ``score`` and ``fit_predict(X, y, new, seed=...)``.
+A model is a frozen dataclass with a ``name``, a ``score`` and ``fit_predict(X, y, new,
+seed=...)``.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,9 @@ from fedconformal import scores
 
 @dataclass(frozen=True)
 class Ridge:
-    """Ridge regression with a penalty tuned by cross-validation; the score is the absolute residual."""
+    """Ridge regression with a penalty tuned by cross-validation; the score is the
+    absolute residual.
+    """
 
     name: ClassVar[str] = "ridge"
     score: ClassVar[scores.Score] = scores.Absolute()
@@ -30,9 +33,10 @@ class Ridge:
 class Forest:
     """CQR with a quantile forest, hyperparameters of the CQR paper.
 
-    Trees look at all features. The quantile levels are tuned on the share ``held_out`` of the training part:
-    of ``n_pairs`` pairs from (.05, .95) to (innermost, 1 - innermost), the last before intervals stop getting
-    shorter, or cover less than ``coverage_factor`` of 90 %. ``max_samples`` (rows that a tree draws, 0 for
+    Trees look at all features. The quantile levels are tuned on the share ``held_out``
+    of the training part: of ``n_pairs`` pairs from (.05, .95) to (innermost, 1 -
+    innermost), the last before intervals stop getting shorter, or cover less than
+    ``coverage_factor`` of 90 %. ``max_samples`` (rows that a tree draws, 0 for
     all) and ``n_tuning_trees`` save time and are not in the CQR paper.
     """
 
@@ -49,7 +53,9 @@ class Forest:
 
     def fit_predict(self, X, y, new, *, seed):
         """Return predicted quantiles at the tuned levels."""
-        return self._fit(X, y, self.n_trees, seed).predict(new, quantiles=list(self.tune(X, y, seed=seed)))
+        return self._fit(X, y, self.n_trees, seed).predict(
+            new, quantiles=list(self.tune(X, y, seed=seed))
+        )
 
     def tune(self, X, y, *, seed) -> tuple[float, float]:
         """Choose the two quantile levels."""
@@ -57,7 +63,9 @@ class Forest:
         lower = np.linspace(0.05, self.innermost, self.n_pairs)
         pairs = [(float(low), float(1 - low)) for low in lower]
         forest = self._fit(X[train], y[train], self.n_tuning_trees, seed)
-        predicted = forest.predict(X[held], quantiles=[level for pair in pairs for level in pair])
+        predicted = forest.predict(
+            X[held], quantiles=[level for pair in pairs for level in pair]
+        )
         best, shortest = pairs[0], np.inf
         for i, pair in enumerate(pairs):
             low, high = predicted[:, 2 * i], predicted[:, 2 * i + 1]
@@ -83,13 +91,16 @@ class Forest:
 
 @dataclass(frozen=True)
 class Network:
-    """CQR with a quantile network, architecture and training of the CQR paper; needs PyTorch.
+    """CQR with a quantile network, architecture and training of the CQR paper; needs
+    PyTorch.
 
-    Two hidden layers with dropout, pinball loss, Adam. The number of gradient steps is the one after which a
-    held-out part was covered to 80 % with the shortest intervals; a second network with the same initial
-    weights is then trained for this many steps on the whole training part. ``max_steps`` saves time:
-    no epoch begins after it. ``max_loss`` is a safeguard: an epoch counts only if its held-out loss is at
-    most this many times the smallest, since twenty held-out points may be covered by an untrained network.
+    Two hidden layers with dropout, pinball loss, Adam. The number of gradient steps is
+    the one after which a held-out part was covered to 80 % with the shortest intervals;
+    a second network with the same initial weights is then trained for this many steps
+    on the whole training part. ``max_steps`` saves time: no epoch begins after it.
+    ``max_loss`` is a safeguard: an epoch counts only if its held-out loss is at most
+    this many times the smallest, since twenty held-out points may be covered by an
+    untrained network.
     """
 
     name: ClassVar[str] = "network"
@@ -111,12 +122,16 @@ class Network:
         torch.manual_seed(seed)
         torch.set_num_threads(1)
         train, held = _hold_out(len(y), seed)
-        X, y, new = (torch.tensor(values, dtype=torch.float32) for values in (X, y, new))
+        X, y, new = (
+            torch.tensor(values, dtype=torch.float32) for values in (X, y, new)
+        )
         network, optimizer = self._new(X.shape[1])
         steps = self._best_steps(network.state_dict(), X, y, train, held)
         done = 0
         while done < steps:
-            done += self._epoch(network, optimizer, X, y, np.arange(len(y)), most=steps - done)
+            done += self._epoch(
+                network, optimizer, X, y, np.arange(len(y)), most=steps - done
+            )
         return _evaluate(network, new)
 
     def _best_steps(self, weights, X, y, train, held) -> int:
@@ -127,11 +142,17 @@ class Network:
             if steps >= self.max_steps:
                 break
             steps += self._epoch(network, optimizer, X, y, train)
-            epochs.append(Epoch.of(steps, y[held].numpy(), _evaluate(network, X[held]), self.quantiles))
+            epochs.append(
+                Epoch.of(
+                    steps, y[held].numpy(), _evaluate(network, X[held]), self.quantiles
+                )
+            )
         return self.best(epochs).steps
 
     def best(self, epochs: "list[Epoch]") -> "Epoch":
-        """Return the epoch to stop after: shortest intervals, or the smallest loss if none covers enough."""
+        """Return the epoch to stop after: shortest intervals, or the smallest loss if
+        none covers enough.
+        """
         least = min(epochs, key=lambda epoch: epoch.loss)
         eligible = [
             epoch
@@ -159,28 +180,39 @@ class Network:
             nn.init.zeros_(layer.bias)
         network = nn.Sequential(*layers)
         adam = torch.optim.Adam(
-            network.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay, fused=True
+            network.parameters(),
+            lr=self.learning_rate,
+            weight_decay=self.weight_decay,
+            fused=True,
         )
         return network, adam
 
     def _epoch(self, network, optimizer, X, y, rows, *, most=None) -> int:
-        """Pass over shuffled rows, at most ``most`` steps, and return the number of steps."""
+        """Pass over shuffled rows, at most ``most`` steps, and return the number of
+        steps.
+        """
         import torch
 
         network.train()
         quantiles = torch.tensor(self.quantiles)
         order = torch.as_tensor(rows)[torch.randperm(len(rows))]
-        batches = [part.split(self.batch_size)[:most] for part in (X[order], y[order, None])]
+        batches = [
+            part.split(self.batch_size)[:most] for part in (X[order], y[order, None])
+        ]
         for features, target in zip(*batches, strict=True):
             optimizer.zero_grad()
             errors = target - network(features)
-            torch.maximum((quantiles - 1) * errors, quantiles * errors).sum(dim=1).mean().backward()
+            torch.maximum((quantiles - 1) * errors, quantiles * errors).sum(
+                dim=1
+            ).mean().backward()
             optimizer.step()
         return len(batches[0])
 
 
 class Epoch(NamedTuple):
-    """Coverage, mean length and pinball loss on the held-out part after a number of gradient steps."""
+    """Coverage, mean length and pinball loss on the held-out part after a number of
+    gradient steps.
+    """
 
     steps: int
     coverage: float
@@ -196,7 +228,9 @@ class Epoch(NamedTuple):
             steps,
             coverage=float(np.mean((low <= y) & (y <= high))),
             length=float(np.mean(np.abs(high - low))),
-            loss=float(np.maximum((levels - 1) * errors, levels * errors).sum(axis=1).mean()),
+            loss=float(
+                np.maximum((levels - 1) * errors, levels * errors).sum(axis=1).mean()
+            ),
         )
 
 
@@ -220,5 +254,11 @@ SMALL_FOREST = Forest(n_trees=100, n_tuning_trees=50, max_samples=1000)
 QUICK_MODELS = MODELS | {"forest": SMALL_FOREST, "network": Network(n_epochs=30)}
 """Small models, for a quick look."""
 
-SYNTHETIC = {"min_samples_leaf": 40, "coverage_factor": 0.9, "held_out": 0.1, "n_pairs": 4, "innermost": 0.15}
+SYNTHETIC = {
+    "min_samples_leaf": 40,
+    "coverage_factor": 0.9,
+    "held_out": 0.1,
+    "n_pairs": 4,
+    "innermost": 0.15,
+}
 """Settings of the forest in the synthetic example of the CQR paper."""

@@ -25,18 +25,22 @@ LIMIT = "many large sites"
 
 
 def spread(n_points: Sequence[int], numbers: int, level: float = 0.9) -> float:
-    """Return the root of E[(C - level)^2] over the standard deviation of the coverage of pooled scores."""
+    """Return the root of E[(C - level)^2] over the standard deviation of the coverage
+    of pooled scores.
+    """
     law = fc.plan(n_points=n_points, confidence_level=level, numbers=numbers).law
     pooled = fc.baselines.coverage_law(sum(n_points), level)
     return math.hypot(law.std(), law.mean() - level) / pooled.std()
 
 
 def asymptotic_spread(numbers: int) -> float:
-    """Return the limit of the spread for many large sites with evenly spaced ranks of one vote each.
+    """Return the limit of the spread for many large sites with evenly spaced ranks of
+    one vote each.
 
-    A site's count of scores below a quantile near the level's is normal. In units of its standard deviation,
-    number i lies below if a N(t, 1) variable reaches its offset; the spread is the standard deviation of a
-    site's votes over their slope in t, at the best spacing. One number gives the root of pi / 2.
+    A site's count of scores below a quantile near the level's is normal. In units of
+    its standard deviation, number i lies below if a N(t, 1) variable reaches its
+    offset; the spread is the standard deviation of a site's votes over their slope in
+    t, at the best spacing. One number gives the root of pi / 2.
     """
     place = np.arange(numbers) - (numbers - 1) / 2
 
@@ -46,7 +50,9 @@ def asymptotic_spread(numbers: int) -> float:
         slope = np.exp(-((spacing * place) ** 2) / 2).sum() / math.sqrt(2 * math.pi)
         return math.sqrt(variance) / slope
 
-    return float(optimize.minimize_scalar(of_spacing, bounds=(0.05, 3.0), method="bounded").fun)
+    return float(
+        optimize.minimize_scalar(of_spacing, bounds=(0.05, 3.0), method="bounded").fun
+    )
 
 
 def compute(settings: Settings, federations=None, numbers=NUMBERS) -> pd.DataFrame:
@@ -69,10 +75,16 @@ def draw(rows: pd.DataFrame) -> Figure:
         if name == LIMIT:
             look = {"color": BLACK, "linestyle": ":"}
         else:
-            look = {"color": next(colours), "marker": "o" if line["equal"].all() else "s"}
+            look = {
+                "color": next(colours),
+                "marker": "o" if line["equal"].all() else "s",
+            }
         axes.plot(line["numbers"], line["spread"], label=name, **look)
     axes.axhline(1.0, color=BLACK, linestyle="--", linewidth=1)
-    axes.set(xlabel="numbers that a site sends", ylabel="spread of the coverage\nover that of pooled scores")
+    axes.set(
+        xlabel="numbers that a site sends",
+        ylabel="spread of the coverage\nover that of pooled scores",
+    )
     axes.set_xticks(rows["numbers"].unique())
     axes.legend(title="sites", fontsize="small")
     return figure

@@ -1,4 +1,6 @@
-"""The protocol of section 5.2: random splits, a fit for each, and every method on the same scores."""
+"""The protocol of section 5.2: random splits, a fit for each, and every method on the
+same scores.
+"""
 
 import time
 import warnings
@@ -19,12 +21,16 @@ from reproduce.methods import METHODS, Method
 MANY, FEW, PRIVATE = "m >> n", "m << n", "private"
 
 SETTING = ["scenario", "dataset", "model", "n_sites", "n_points", "method", "epsilon"]
-"""Columns that tell the rows of one setting from those of another; splits are averaged within it."""
+"""Columns that tell the rows of one setting from those of another; splits are averaged
+within it.
+"""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the studies are run with: where fits are kept, how much is done, with which models."""
+    """What the studies are run with: where fits are kept, how much is done, with which
+    models.
+    """
 
     out: Path = Path("reproduction")
     quick: bool = False
@@ -39,9 +45,13 @@ class Settings:
         return (models.QUICK_MODELS if self.quick else models.MODELS)[name]
 
     def data_sets(self, names: Sequence[str] = data.DATA_SETS) -> list[DataSet]:
-        """Return the data sets that are here; the synthetic one too if the run is quick or none is here."""
+        """Return the data sets that are here; the synthetic one too if the run is quick
+        or none is here.
+        """
         here = [
-            data.load(name, download=self.download) for name in names if self.download or data.available(name)
+            data.load(name, download=self.download)
+            for name in names
+            if self.download or data.available(name)
         ]
         return [data.poisson(), *here] if self.quick or not here else here
 
@@ -56,8 +66,12 @@ class Scenario:
     methods: Sequence[Method] = METHODS
 
 
-def paper_scenarios(dataset: DataSet, methods: Sequence[Method] = METHODS) -> list[Scenario]:
-    """Return the paper's two federations of a data set: many small sites, and few large ones."""
+def paper_scenarios(
+    dataset: DataSet, methods: Sequence[Method] = METHODS
+) -> list[Scenario]:
+    """Return the paper's two federations of a data set: many small sites, and few large
+    ones.
+    """
     return [
         Scenario(MANY, *dataset.many_sites, methods),
         Scenario(FEW, *dataset.few_sites, methods),
@@ -66,7 +80,9 @@ def paper_scenarios(dataset: DataSet, methods: Sequence[Method] = METHODS) -> li
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Targets and predictions of the calibration and test parts, after training on one split."""
+    """Targets and predictions of the calibration and test parts, after training on one
+    split.
+    """
 
     y_calibration: np.ndarray
     calibration: np.ndarray
@@ -77,13 +93,17 @@ class Fit:
 
 
 def fit_split(dataset: DataSet, model, split: int) -> Fit:
-    """Split at random, scale by the training part, train, and predict for the other two parts.
+    """Split at random, scale by the training part, train, and predict for the other two
+    parts.
 
-    Features get zero mean and unit variance; the target is divided by its mean absolute value.
+    Features get zero mean and unit variance; the target is divided by its mean absolute
+    value.
     """
     start = time.process_time()
     order = np.random.default_rng([split, 0]).permutation(len(dataset.y))
-    train, calibration, test = np.split(order, np.cumsum([dataset.n_train, dataset.n_calibration]))
+    train, calibration, test = np.split(
+        order, np.cumsum([dataset.n_train, dataset.n_calibration])
+    )
     center, spread = dataset.X[train].mean(axis=0), dataset.X[train].std(axis=0)
     X = (dataset.X - center) / np.where(spread > 0, spread, 1.0)
     y = dataset.y / np.abs(dataset.y[train]).mean()
@@ -107,29 +127,50 @@ def run(
 ) -> pd.DataFrame:
     """Return coverage and length for every data set, model, split, scenario and method.
 
-    Fits are kept in the folder of the settings, so that an interrupted run continues and another method
-    costs no training.
+    Fits are kept in the folder of the settings, so that an interrupted run continues
+    and another method costs no training.
     """
     fit = joblib.Memory(settings.out / "cache", verbose=0).cache(fit_split)
-    work = [(d, model, split) for d in datasets for model in models for split in range(settings.n_splits)]
-    fits = joblib.Parallel(settings.jobs, return_as="generator")(joblib.delayed(fit)(*one) for one in work)
+    work = [
+        (d, model, split)
+        for d in datasets
+        for model in models
+        for split in range(settings.n_splits)
+    ]
+    fits = joblib.Parallel(settings.jobs, return_as="generator")(
+        joblib.delayed(fit)(*one) for one in work
+    )
     rows = []
     for (dataset, model, split), found in zip(work, fits, strict=True):
         for scenario in scenarios(dataset):
             common = {"dataset": dataset.name, "model": model.name, "split": split}
-            rows += [common | row for row in evaluate(found, model, scenario, settings.level, split)]
+            rows += [
+                common | row
+                for row in evaluate(found, model, scenario, settings.level, split)
+            ]
     return pd.DataFrame(rows)
 
 
-def evaluate(fit: Fit, model, scenario: Scenario, level: float, split: int) -> list[dict]:
-    """Return coverage on the test part and mean length of the intervals of each method."""
+def evaluate(
+    fit: Fit, model, scenario: Scenario, level: float, split: int
+) -> list[dict]:
+    """Return coverage on the test part and mean length of the intervals of each
+    method.
+    """
     m, n = scenario.n_sites, scenario.n_points
     if m * n > len(fit.y_calibration):
-        raise ValueError(f"{m} sites of {n} need {m * n} calibration rows, got {len(fit.y_calibration)}")
-    scores = model.score.score(fit.y_calibration, fit.calibration)[: m * n].reshape(m, n)
+        raise ValueError(
+            f"{m} sites of {n} need {m * n} calibration rows, got"
+            f" {len(fit.y_calibration)}"
+        )
+    scores = model.score.score(fit.y_calibration, fit.calibration)[: m * n].reshape(
+        m, n
+    )
     rows = []
     for i, method in enumerate(scenario.methods):
-        threshold = method.threshold(list(scores), level, np.random.default_rng([split, 2, i]))
+        threshold = method.threshold(
+            list(scores), level, np.random.default_rng([split, 2, i])
+        )
         coverage, length = quality(fit.y_test, model.score, fit.test, threshold)
         rows.append(
             {
@@ -151,7 +192,9 @@ def evaluate(fit: Fit, model, scenario: Scenario, level: float, split: int) -> l
     return rows
 
 
-def quality(y: np.ndarray, score, predicted: np.ndarray, threshold: float) -> tuple[float, float]:
+def quality(
+    y: np.ndarray, score, predicted: np.ndarray, threshold: float
+) -> tuple[float, float]:
     """Return the share of covered targets and the mean length of the intervals."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EmptySetWarning)

@@ -1,4 +1,6 @@
-"""Tests lie in folders like those of the package; what they share is imported by its plain name."""
+"""Tests lie in folders like those of the package; what they share is imported by its
+plain name.
+"""
 
 import os
 import sys
@@ -13,7 +15,10 @@ from hypothesis import settings
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), *sorted(str(folder) for folder in HERE.glob("[a-z]*/"))]
 
-for size in ("COLUMNS", "LINES"):  # the library that reads lines sets them behind Python's back
+for size in (
+    "COLUMNS",
+    "LINES",
+):  # the library that reads lines sets them behind Python's back
     os.environ.pop(size, None)
 
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
@@ -56,11 +61,15 @@ LIBRARIES = [
     "typer",
     "uvicorn",
 ]
-"""What tests and the package import from elsewhere, if it is installed, and takes long to load."""
+"""What tests and the package import from elsewhere, if it is installed, and takes long
+to load.
+"""
 
 
 def pytest_configure(config):
-    """Where coverage will be measured, load other libraries before, in half the time."""
+    """Where coverage will be measured, load other libraries before, in half the
+    time.
+    """
     if hasattr(config, "workerinput") and getattr(config.option, "cov_source", None):
         for name in LIBRARIES:
             with suppress(ImportError), warnings.catch_warnings(action="ignore"):
@@ -69,7 +78,9 @@ def pytest_configure(config):
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
-    """Modules with slow tests come first: when the last tests are shared out, they are short."""
+    """Modules with slow tests come first: when the last tests are shared out, they are
+    short.
+    """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 
@@ -77,7 +88,11 @@ def pytest_collection_modifyitems(items):
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
     """Coverage, which doubles the time, is measured in fast tests alone."""
-    tracer = sys.modules["coverage"].Coverage.current() if "coverage" in sys.modules else None
+    tracer = (
+        sys.modules["coverage"].Coverage.current()
+        if "coverage" in sys.modules
+        else None
+    )
     if tracer is None or item.get_closest_marker("slow") is None:
         return (yield)
     tracer.stop()

@@ -28,7 +28,9 @@ def test_average_of_the_sites_quantiles():
 
 def test_average_weighted_by_size():
     sites = {"A": np.arange(1, 10), "B": np.arange(11, 40)}
-    assert baselines.average(sites, 0.9, weighted=True) == pytest.approx((9 * 9 + 29 * 37) / 38)
+    assert baselines.average(sites, 0.9, weighted=True) == pytest.approx(
+        (9 * 9 + 29 * 37) / 38
+    )
 
 
 def test_the_upper_bounds_of_section_3_3_hold_and_are_tight():

@@ -1,8 +1,10 @@
-"""Run every command and every line of Python in the documentation, and compare the output.
+"""Run every command and every line of Python in the documentation, and compare the
+output.
 
-``python`` blocks with ``>>>`` are doctests, others are executed; ``console`` blocks run their ``$`` lines in
-bash (our own commands and loops of one in this process) and compare what follows. All
-blocks of a page share one empty directory and one namespace. In outputs, ``...`` stands for anything.
+``python`` blocks with ``>>>`` are doctests, others are executed; ``console`` blocks run
+their ``$`` lines in bash (our own commands and loops of one in this process) and
+compare what follows. All blocks of a page share one empty directory and one namespace.
+In outputs, ``...`` stands for anything.
 """
 
 import contextlib
@@ -19,7 +21,9 @@ import pytest
 
 from fedconformal.cli import main
 
-pytest.importorskip("typer", reason="the extra [cli] is not installed")  # with whatever it warns of
+pytest.importorskip(
+    "typer", reason="the extra [cli] is not installed"
+)  # with whatever it warns of
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -46,7 +50,9 @@ def run_console(code, directory, *, shell):
     for step in re.split(r"^\$ ", code, flags=re.MULTILINE)[1:]:
         command, output = split_command(step)
         returned, printed = run_command(command, directory, shell=shell)
-        code_expected = int(match[1]) if (match := re.search(r"# exit code (\d+)", command)) else 0
+        code_expected = (
+            int(match[1]) if (match := re.search(r"# exit code (\d+)", command)) else 0
+        )
         assert returned == code_expected, f"{command}\n{printed}"
         if output.strip():
             assert doctest.OutputChecker().check_output(output, printed, FLAGS), (
@@ -59,9 +65,14 @@ def run_command(command, directory, *, shell):
     if not shell and (loop := LOOP.fullmatch(command)):
         name, values, body = loop.groups()
         orders = [re.sub(rf"\${name}\b", value, body) for value in values.split()]
-        codes, printed = zip(*(run_command(order, directory, shell=False) for order in orders), strict=True)
+        codes, printed = zip(
+            *(run_command(order, directory, shell=False) for order in orders),
+            strict=True,
+        )
         return max(codes), "".join(printed)
-    return (run_in_shell if shell or SHELL.search(command) else run_in_process)(command, directory)
+    return (run_in_shell if shell or SHELL.search(command) else run_in_process)(
+        command, directory
+    )
 
 
 def run_in_shell(command, directory):
@@ -95,7 +106,9 @@ def run_in_process(command, directory):
 
 
 def split_command(step):
-    """Return the command, with its continuation lines, and the output shown after it."""
+    """Return the command, with its continuation lines, and the output shown after
+    it.
+    """
     lines = step.splitlines(keepends=True)
     end = 1
     while lines[end - 1].rstrip("\n").endswith("\\"):
@@ -110,7 +123,10 @@ NIGHTLY = {"research.md"}
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=pytest.mark.nightly if page.name in NIGHTLY else ()) for page in PAGES],
+    [
+        pytest.param(page, marks=pytest.mark.nightly if page.name in NIGHTLY else ())
+        for page in PAGES
+    ],
     ids=lambda page: page.name,
 )
 def test_page(page, tmp_path, monkeypatch):
@@ -135,5 +151,7 @@ def run_page(page, directory, monkeypatch, *, shell):
 
 def test_links_between_pages_lead_somewhere():
     for page in PAGES:
-        for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", page.read_text()):
+        for target in re.findall(
+            r"\]\((?!https?:|#|mailto:)([^)#]+)", page.read_text()
+        ):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"

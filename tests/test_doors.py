@@ -1,7 +1,8 @@
-"""Every capability through every interface: it works, with the same result, or is refused with a sentence.
+"""Every capability through every interface: it works, with the same result, or is
+refused with a sentence.
 
-Each pair of the two is a test; ``docs/install.md`` lists the exceptions, and ``python tests/test_doors.py``
-writes the list again.
+Each pair of the two is a test; ``docs/install.md`` lists the exceptions, and ``python
+tests/test_doors.py`` writes the list again.
 """
 
 import dataclasses
@@ -49,39 +50,63 @@ class Capability:
 
 
 def counted(labels):
-    return {label: {site: int((labels[site] == label).sum()) for site in SITES} for label in LABELS}
+    return {
+        label: {site: int((labels[site] == label).sum()) for site in SITES}
+        for label in LABELS
+    }
 
 
 LABEL_OF = {
-    site: np.where(np.random.default_rng(i).random(UNEVEN[site]) < 0.4, "child", "adult")
+    site: np.where(
+        np.random.default_rng(i).random(UNEVEN[site]) < 0.4, "child", "adult"
+    )
     for i, site in enumerate(SITES)
 }
 CAPABILITIES = {
     "equal sites": Capability({"n_points": EQUAL}),
     "uneven sites": Capability({"n_points": UNEVEN}),
-    "several levels": Capability({"n_points": UNEVEN, "confidence_level": [0.6, LEVEL]}),
+    "several levels": Capability(
+        {"n_points": UNEVEN, "confidence_level": [0.6, LEVEL]}
+    ),
     "several numbers": Capability({"n_points": UNEVEN, "numbers": 3}),
     "criterion marginal": Capability({"n_points": UNEVEN, "criterion": "marginal"}),
     "criterion stable": Capability({"n_points": UNEVEN, "criterion": "stable"}),
-    "criterion conditional": Capability({"n_points": UNEVEN, "criterion": "conditional"}),
+    "criterion conditional": Capability(
+        {"n_points": UNEVEN, "criterion": "conditional"}
+    ),
     "promise mixture": Capability({"n_points": UNEVEN, "promise": "mixture"}),
     "promise each-site": Capability({"n_points": UNEVEN, "promise": "each-site"}),
-    "promise new-site, on average": Capability({"n_points": UNEVEN, "promise": "new-site"}),
+    "promise new-site, on average": Capability(
+        {"n_points": UNEVEN, "promise": "new-site"}
+    ),
     "promise new-site, conditional": Capability(
-        {"n_points": UNEVEN, "promise": "new-site", "criterion": "conditional", "delta": 0.4}
+        {
+            "n_points": UNEVEN,
+            "promise": "new-site",
+            "criterion": "conditional",
+            "delta": 0.4,
+        }
     ),
     "max_faulty": Capability({"n_points": EQUAL, "max_faulty": 1}),
     "groups": Capability({"groups": counted(LABEL_OF)}, labels=True),
     "classes": Capability(
-        {"groups": counted(LABEL_OF), "group_by": "class", "score": "lac"}, labels=True, classes=True
+        {"groups": counted(LABEL_OF), "group_by": "class", "score": "lac"},
+        labels=True,
+        classes=True,
     ),
     "a risk": Capability({"n_points": UNEVEN, "score": "missed-labels"}, classes=True),
     "groups by site": Capability({"n_points": UNEVEN, "group_by": "site"}),
     "private": Capability({"n_points": BIG, "privacy": PRIVACY}, private=True),
-    "private, the paper's": Capability({"n_points": BIG, "privacy": PAPER}, private=True),
-    "exact curves": Capability({"n_points": UNEVEN, "curve": fc.Bins.uniform(0, 8, 40)}, plain=True),
+    "private, the paper's": Capability(
+        {"n_points": BIG, "privacy": PAPER}, private=True
+    ),
+    "exact curves": Capability(
+        {"n_points": UNEVEN, "curve": fc.Bins.uniform(0, 8, 40)}, plain=True
+    ),
     "sums of losses": Capability(
-        {"n_points": UNEVEN, "curve": EDGES, "parts": 100, "promise": "mixture"}, plain=True, losses=True
+        {"n_points": UNEVEN, "curve": EDGES, "parts": 100, "promise": "mixture"},
+        plain=True,
+        losses=True,
     ),
     "tests of answers": Capability(
         {"n_points": UNEVEN, "curve": EDGES, "starts": 10, "criterion": "conditional"},
@@ -95,7 +120,8 @@ CAPABILITIES = {
 }
 
 
-# What a door does not do, and why. The planner makes plans; what happens to reports is the desk's matter.
+# What a door does not do, and why. The planner makes plans; what happens to reports is
+# the desk's matter.
 HERE = "all rows are in one place, where the reports are made"
 SINGLE = "one at a time; the command line takes several"
 SAME = "plans do not change by it"
@@ -120,13 +146,17 @@ REFUSED = {
 }
 
 
-# -- what everybody has --------------------------------------------------------------------------------------
+# -- what everybody has ----------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    """For each capability the plan, the keys and the ledgers, made once, and what Python gives."""
-    return cache(lambda name: Round(CAPABILITIES[name], tmp_path_factory.mktemp("door")))
+    """For each capability the plan, the keys and the ledgers, made once, and what
+    Python gives.
+    """
+    return cache(
+        lambda name: Round(CAPABILITIES[name], tmp_path_factory.mktemp("door"))
+    )
 
 
 def ledger_at(folder, site):
@@ -136,11 +166,15 @@ def ledger_at(folder, site):
 
 
 class Round:
-    """One round of one capability: the same plan, data, keys and ledgers for all doors."""
+    """One round of one capability: the same plan, data, keys and ledgers for all
+    doors.
+    """
 
     def __init__(self, capability, folder):
         self.it, self.folder = capability, folder
-        self.keys = {site: fc.SigningKey.new() for site in SITES} if capability.signed else {}
+        self.keys = (
+            {site: fc.SigningKey.new() for site in SITES} if capability.signed else {}
+        )
         wishes = {"confidence_level": LEVEL, **capability.wishes}
         if self.keys:
             wishes["keys"] = {site: key.public_key for site, key in self.keys.items()}
@@ -148,9 +182,19 @@ class Round:
         self.plan = fc.plan(**wishes)
         assert self.plan.feasible
         self.data = {site: self._scores(i, site) for i, site in enumerate(SITES)}
-        self.given = {site: self._losses(site) for site in SITES} if capability.losses else {}
-        self.ledgers = {site: ledger_at(folder, site) for site in SITES} if capability.private else {}
-        self.policies = {capability.strict: fc.SitePolicy(private_only=True)} if capability.strict else {}
+        self.given = (
+            {site: self._losses(site) for site in SITES} if capability.losses else {}
+        )
+        self.ledgers = (
+            {site: ledger_at(folder, site) for site in SITES}
+            if capability.private
+            else {}
+        )
+        self.policies = (
+            {capability.strict: fc.SitePolicy(private_only=True)}
+            if capability.strict
+            else {}
+        )
         if capability.plain:
             self.policies = dict.fromkeys(SITES, fc.SitePolicy(curves="plain"))
         self.other = fc.plan(n_points=EQUAL, confidence_level=0.9)
@@ -161,11 +205,20 @@ class Round:
         return np.minimum(drawn / 10, 0.999) if self.it.classes else drawn
 
     def _losses(self, site):
-        """The loss of each case at each edge, or for answers confidences and whether each is wrong."""
+        """The loss of each case at each edge, or for answers confidences and whether
+        each is wrong.
+        """
         confidence = self.data[site] / 10
         if "starts" in self.it.wishes:
-            return {"scores": confidence, "losses": (np.arange(len(confidence)) % 5 == 0).astype(float)}
-        return {"losses": np.maximum(0, 1 - np.array(EDGES.edges) / confidence[:, np.newaxis])}
+            return {
+                "scores": confidence,
+                "losses": (np.arange(len(confidence)) % 5 == 0).astype(float),
+            }
+        return {
+            "losses": np.maximum(
+                0, 1 - np.array(EDGES.edges) / confidence[:, np.newaxis]
+            )
+        }
 
     @property
     def answering(self):
@@ -180,10 +233,15 @@ class Round:
         if self.ledgers:
             options |= {"ledger": self.ledgers[site], "dataset": "calibration"}
         given = self.given[site] if self.given else {"scores": self.data[site]}
-        return fc.report(plan, **given, site=site, policy=self.policies.get(site), **options)
+        return fc.report(
+            plan, **given, site=site, policy=self.policies.get(site), **options
+        )
 
     def reports(self):
-        return [self.report(site, self.other if site == self.it.forged else None) for site in self.answering]
+        return [
+            self.report(site, self.other if site == self.it.forged else None)
+            for site in self.answering
+        ]
 
     def calibrated(self, reports):
         return fc.calibrate(self.plan, reports, on_refused="skip")
@@ -194,7 +252,9 @@ def thresholds(calibration):
 
 
 def same(found, expected):
-    """The same thresholds from the same answers; who sent what is refused may be told in other words."""
+    """The same thresholds from the same answers; who sent what is refused may be told
+    in other words.
+    """
     assert found.plan == expected.plan
     assert thresholds(found) == thresholds(expected)
     assert found.missing == expected.missing
@@ -203,7 +263,7 @@ def same(found, expected):
     assert len(found.refused) == len(expected.refused)
 
 
-# -- doors ---------------------------------------------------------------------------------------------------
+# -- doors -----------------------------------------------------------------------------
 
 
 def through_python(round_):
@@ -211,13 +271,21 @@ def through_python(round_):
         with pytest.raises(fc.PolicyError, match="private_only"):
             round_.report(round_.it.strict)
     same(round_.calibrated(round_.reports()), round_.expected)
-    is_whole = not (round_.keys or round_.it.silent or round_.it.strict or round_.it.forged)
+    is_whole = not (
+        round_.keys or round_.it.silent or round_.it.strict or round_.it.forged
+    )
     if (
         is_whole and round_.plan.terms.round is None and not round_.given
     ):  # cases drawn at random need the plan's own round
-        options = {key: value for key, value in round_.wishes.items() if key not in ("n_points", "groups")}
+        options = {
+            key: value
+            for key, value in round_.wishes.items()
+            if key not in ("n_points", "groups")
+        }
         groups, ledgers = LABEL_OF if round_.it.labels else None, round_.ledgers or None
-        alone = fc.conformalize(round_.data, groups=groups, ledgers=ledgers, min_group=5, **options)
+        alone = fc.conformalize(
+            round_.data, groups=groups, ledgers=ledgers, min_group=5, **options
+        )
         assert thresholds(alone) == thresholds(round_.expected)
 
 
@@ -229,7 +297,10 @@ def through_files(round_, tmp_path, monkeypatch, capsys):
         site_files(round_, site, tmp_path)
         rows = [f"{value!r}" for value in round_.data[site].tolist()]
         if round_.it.labels:
-            rows = [f"{row},{label}" for row, label in zip(rows, LABEL_OF[site], strict=True)]
+            rows = [
+                f"{row},{label}"
+                for row, label in zip(rows, LABEL_OF[site], strict=True)
+            ]
         header = "score,label" if round_.it.labels else "score"
         Path(f"{site}.csv").write_text("\n".join([header, *rows]) + "\n")
         if round_.given:
@@ -239,12 +310,24 @@ def through_files(round_, tmp_path, monkeypatch, capsys):
         cases = f"{site}.npy" if round_.given else f"{site}.csv"
         assert main(["report", plan, cases, *file_options(round_, site)]) == 0
     if round_.it.strict:
-        order = ["report", "plan.json", "C.csv", "--site", "C", "--policy", "strict.toml", "-o", "C.json"]
+        order = [
+            "report",
+            "plan.json",
+            "C.csv",
+            "--site",
+            "C",
+            "--policy",
+            "strict.toml",
+            "-o",
+            "C.json",
+        ]
         assert main(order) == 2
         assert "private_only" in capsys.readouterr().err
     files = [f"{site}.json" for site in round_.answering]
     skip = ["--skip-refused"] if round_.it.forged else []
-    assert main(["calibrate", "plan.json", *files, *skip, "-o", "calibration.json"]) == 0
+    assert (
+        main(["calibrate", "plan.json", *files, *skip, "-o", "calibration.json"]) == 0
+    )
     same(fc.Calibration.read("calibration.json"), round_.expected)
 
 
@@ -256,7 +339,12 @@ def file_options(round_, site):
     if round_.keys:
         options += ["--sign-with", f"{site}.pem"]
     if round_.ledgers:
-        options += ["--ledger", str(round_.folder / f"{site}.db"), "--dataset", "calibration"]
+        options += [
+            "--ledger",
+            str(round_.folder / f"{site}.db"),
+            "--dataset",
+            "calibration",
+        ]
     if round_.it.plain:
         options += ["--policy", "plain.toml"]
     return options
@@ -265,7 +353,9 @@ def file_options(round_, site):
 def through_estimator(round_, tmp_path):
     pytest.importorskip("sklearn", reason="the extra [sklearn] is not installed")
     options = {
-        key: value for key, value in round_.wishes.items() if key not in ("n_points", "groups", "score")
+        key: value
+        for key, value in round_.wishes.items()
+        if key not in ("n_points", "groups", "score")
     }
     sites = np.repeat(SITES, [len(round_.data[site]) for site in SITES])
     y = np.concatenate(list(round_.data.values()))
@@ -273,18 +363,28 @@ def through_estimator(round_, tmp_path):
         return classified(round_, options, sites)
     groups = np.concatenate(list(LABEL_OF.values())) if round_.it.labels else None
     model = fc.FederatedConformalRegressor(fitted(), **options)
-    ledgers = {"ledgers": {site: ledger_at(tmp_path, site) for site in SITES}} if round_.ledgers else {}
+    ledgers = (
+        {"ledgers": {site: ledger_at(tmp_path, site) for site in SITES}}
+        if round_.ledgers
+        else {}
+    )
     model.conformalize(np.zeros((len(y), 1)), y, sites=sites, groups=groups, **ledgers)
     found = model.calibration_
-    assert [design.message for design in found.plan.designs] == [d.message for d in round_.plan.designs]
-    if round_.plan.terms.round is None and not round_.ledgers:  # else other cases or noise are drawn
+    assert [design.message for design in found.plan.designs] == [
+        d.message for d in round_.plan.designs
+    ]
+    if (
+        round_.plan.terms.round is None and not round_.ledgers
+    ):  # else other cases or noise are drawn
         assert thresholds(found) == thresholds(round_.expected)
 
 
 def fitted():
     from sklearn.dummy import DummyRegressor
 
-    return DummyRegressor(strategy="constant", constant=0.0).fit(np.zeros((2, 1)), np.zeros(2))
+    return DummyRegressor(strategy="constant", constant=0.0).fit(
+        np.zeros((2, 1)), np.zeros(2)
+    )
 
 
 def classified(round_, options, sites):
@@ -305,12 +405,18 @@ def classified(round_, options, sites):
     truth = np.concatenate(list(LABEL_OF.values()))
     wrong = np.concatenate(list(round_.data.values()))
     is_child = truth == "child"
-    X = np.column_stack([np.where(is_child, wrong, 1 - wrong), np.where(is_child, 1 - wrong, wrong)])
+    X = np.column_stack(
+        [np.where(is_child, wrong, 1 - wrong), np.where(is_child, 1 - wrong, wrong)]
+    )
     model = fc.FederatedConformalClassifier(Known().fit(X, truth), **options)
     found = model.conformalize(X, truth, sites=sites).calibration_
-    assert [design.message for design in found.plan.designs] == [d.message for d in round_.plan.designs]
+    assert [design.message for design in found.plan.designs] == [
+        d.message for d in round_.plan.designs
+    ]
     for label in LABELS:
-        assert found[label].threshold == pytest.approx(round_.expected[label].threshold, abs=1e-12)
+        assert found[label].threshold == pytest.approx(
+            round_.expected[label].threshold, abs=1e-12
+        )
 
 
 def site_files(round_, site, folder):
@@ -326,8 +432,14 @@ def answers_of(round_, site):
     if round_.given:
         return round_.given[site]
     if round_.it.classes:
-        return {"scores": round_.data[site], "groups": LABEL_OF[site], "score": round_.wishes["score"]}
-    return (round_.data[site], LABEL_OF[site]) if round_.it.labels else round_.data[site]
+        return {
+            "scores": round_.data[site],
+            "groups": LABEL_OF[site],
+            "score": round_.wishes["score"],
+        }
+    return (
+        (round_.data[site], LABEL_OF[site]) if round_.it.labels else round_.data[site]
+    )
 
 
 def through_flower(round_, tmp_path):
@@ -342,13 +454,20 @@ def through_flower(round_, tmp_path):
             continue
         site_files(round_, site, tmp_path)
         app, config = ClientApp(), {"site": site}
-        fc.flower.add_conformal(app, lambda context, site=site: answers_of(round_, site))
+        fc.flower.add_conformal(
+            app, lambda context, site=site: answers_of(round_, site)
+        )
         if round_.keys:
             config["signing-key"] = str(tmp_path / f"{site}.pem")
         if round_.ledgers:
-            config |= {"ledger": str(round_.folder / f"{site}.db"), "dataset": "calibration"}
+            config |= {
+                "ledger": str(round_.folder / f"{site}.db"),
+                "dataset": "calibration",
+            }
         if site == round_.it.strict or round_.it.plain:
-            config["policy"] = str(tmp_path / ("plain.toml" if round_.it.plain else "strict.toml"))
+            config["policy"] = str(
+                tmp_path / ("plain.toml" if round_.it.plain else "strict.toml")
+            )
         nodes.append((app, config))
 
     def tamper(replies):
@@ -356,7 +475,11 @@ def through_flower(round_, tmp_path):
             return replies
         kept = [reply for reply in replies if reply.metadata.src_node_id != 102]
         forged = RecordDict(
-            {"conformal": ConfigRecord({"report": round_.report("C", round_.other).to_json(indent=None)})}
+            {
+                "conformal": ConfigRecord(
+                    {"report": round_.report("C", round_.other).to_json(indent=None)}
+                )
+            }
         )
         (question,) = [m for m in grid.sent if m.metadata.dst_node_id == 102]
         return [*kept, Message(forged, reply_to=question)]
@@ -377,33 +500,47 @@ def through_flare(round_, tmp_path):
         return None if name == round_.it.silent else result
 
     federation = LocalFlare(
-        tmp_path, {site: Scores(answers_of(round_, site)) for site in SITES}, tamper=tamper
+        tmp_path,
+        {site: Scores(answers_of(round_, site)) for site in SITES},
+        tamper=tamper,
     )
     for site in SITES:
         local = federation.local(site)
         site_files(round_, site, local)
         lines = [f'signing_key = "{site}.pem"'] if round_.keys else []
         if round_.ledgers:
-            lines += [f'ledger = "{round_.folder / site}.db"', 'dataset = "calibration"']
+            lines += [
+                f'ledger = "{round_.folder / site}.db"',
+                'dataset = "calibration"',
+            ]
         if site == round_.it.strict or round_.it.plain:
             lines += [f'policy = "{"plain" if round_.it.plain else "strict"}.toml"']
         (local / "fedconformal.toml").write_text("".join(f"{line}\n" for line in lines))
     controller = ConformalController(round_.plan)
     controller.set_communicator(federation)
-    same(calibrate(controller, round_.plan, federation.fl_ctx, timeout=2), round_.expected)
+    same(
+        calibrate(controller, round_.plan, federation.fl_ctx, timeout=2),
+        round_.expected,
+    )
 
 
 def through_verify(round_):
     reports = round_.reports()
     counted_again = fc.audit.verify(round_.expected, reports=reports)
-    assert [finding.claim for finding in counted_again if finding.holds is not True] == []
+    assert [
+        finding.claim for finding in counted_again if finding.holds is not True
+    ] == []
 
 
 def through_certificate(round_):
     from reading import Reader
 
     page = Reader(fc.pages.certificate(round_.expected)).text
-    assert all(repr(threshold) in page for each in thresholds(round_.expected) for threshold in each)
+    assert all(
+        repr(threshold) in page
+        for each in thresholds(round_.expected)
+        for threshold in each
+    )
 
 
 def through_planner(round_):
@@ -411,11 +548,17 @@ def through_planner(round_):
     from fedconformal.pages._question import PlanQuestion
 
     sizes = list(round_.it.sizes.values())
-    wishes = {k: v for k, v in round_.wishes.items() if k not in ("n_points", "privacy", "curve", "keys")}
+    wishes = {
+        k: v
+        for k, v in round_.wishes.items()
+        if k not in ("n_points", "privacy", "curve", "keys")
+    }
     if round_.keys:
         wishes |= {
             "names": SITES,
-            "keys": "\n".join(f"{site}={it.public_key}" for site, it in round_.keys.items()),
+            "keys": "\n".join(
+                f"{site}={it.public_key}" for site, it in round_.keys.items()
+            ),
         }
     missing = {"missing": 1} if round_.it.silent else {}
     privacy = {}
@@ -424,13 +567,17 @@ def through_planner(round_):
         privacy = {"privacy": {"epsilon": 4.0, "analysis": asked.analysis, **grid}}
     if round_.it.plain:
         privacy = {"curve": {"bins": 40, "low": 0.0, "high": 8.0}}
-    question = PlanQuestion.model_validate({"points": tuple(sizes), **wishes, **missing, **privacy})
+    question = PlanQuestion.model_validate(
+        {"points": tuple(sizes), **wishes, **missing, **privacy}
+    )
     found = make_plan(question)
     assert found.designs[0].message == round_.plan.designs[0].message
     assert found.server_rank == round_.plan.server_rank
     assert found.keys == round_.plan.keys
     if round_.it.silent:
-        assert solve(PlanQuestion(points=tuple(sizes), confidence_level=LEVEL, missing=1)).is_feasible
+        assert solve(
+            PlanQuestion(points=tuple(sizes), confidence_level=LEVEL, missing=1)
+        ).is_feasible
 
 
 def through_desk(round_, tmp_path):
@@ -442,7 +589,11 @@ def through_desk(round_, tmp_path):
         assert answer("receive", report.to_json().encode(), {}, tmp_path).status == 200
     shown = answer("calibrate", b"{}", {}, tmp_path)
     same(fc.Calibration.read(tmp_path / "calibration.json"), round_.expected)
-    assert all(repr(threshold) in shown.text for each in thresholds(round_.expected) for threshold in each)
+    assert all(
+        repr(threshold) in shown.text
+        for each in thresholds(round_.expected)
+        for threshold in each
+    )
 
 
 DOORS = {
@@ -460,8 +611,12 @@ DOORS = {
 
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("name", CAPABILITIES)
-def test_every_capability_through_every_door(name, door, world, tmp_path, monkeypatch, capsys):
-    """It works with the same result; or the door has no way to ask for it, as the table says."""
+def test_every_capability_through_every_door(
+    name, door, world, tmp_path, monkeypatch, capsys
+):
+    """It works with the same result; or the door has no way to ask for it, as the table
+    says.
+    """
     if (name, door) in REFUSED:
         cannot_be_asked(CAPABILITIES[name], door)
         return
@@ -473,9 +628,15 @@ def cannot_be_asked(capability, door):
     if door == "estimator":
         import inspect
 
-        taken = set(inspect.signature(fc.FederatedConformalRegressor.conformalize).parameters)
-        taken |= set(inspect.signature(fc.FederatedConformalRegressor.__init__).parameters)
-        assert taken.isdisjoint({"keys", "key", "policy", "policies", "missing", "reports"})
+        taken = set(
+            inspect.signature(fc.FederatedConformalRegressor.conformalize).parameters
+        )
+        taken |= set(
+            inspect.signature(fc.FederatedConformalRegressor.__init__).parameters
+        )
+        assert taken.isdisjoint(
+            {"keys", "key", "policy", "policies", "missing", "reports"}
+        )
         return
     from fedconformal.pages._question import PlanQuestion
 
@@ -485,7 +646,7 @@ def cannot_be_asked(capability, door):
         PlanQuestion.model_validate({"points": (60, 80, 120), **own})
 
 
-# -- the table -----------------------------------------------------------------------------------------------
+# -- the table -------------------------------------------------------------------------
 
 
 def table():
@@ -493,7 +654,9 @@ def table():
     reasons = dict.fromkeys((door, reason) for (_, door), reason in REFUSED.items())
     names = {
         (door, why): ", ".join(
-            name for (name, own), reason in REFUSED.items() if (own, reason) == (door, why)
+            name
+            for (name, own), reason in REFUSED.items()
+            if (own, reason) == (door, why)
         )
         for door, why in reasons
     }
@@ -502,7 +665,9 @@ def table():
     return "\n".join([*head, *rows])
 
 
-MARKS = re.compile(r"(?<=<!-- doors: begin -->\n).*?(?=\n<!-- doors: end -->)", re.DOTALL)
+MARKS = re.compile(
+    r"(?<=<!-- doors: begin -->\n).*?(?=\n<!-- doors: end -->)", re.DOTALL
+)
 
 
 def test_the_page_has_this_table():

@@ -48,7 +48,9 @@ def scores(n):
 
 
 def on_flower(folder):
-    """Return the arguments of a ServerApp's main function, with three sites called without processes."""
+    """Return the arguments of a ServerApp's main function, with three sites called
+    without processes.
+    """
     from flower_grid import LocalGrid
     from flwr.app import Context, RecordDict
     from flwr.clientapp import ClientApp
@@ -56,13 +58,17 @@ def on_flower(folder):
     from fedconformal.flower import add_conformal
 
     app = ClientApp()
-    add_conformal(app, lambda context: scores(80), check_scores_fn=lambda context: scores(200))
+    add_conformal(
+        app, lambda context: scores(80), check_scores_fn=lambda context: scores(200)
+    )
     grid = LocalGrid([(app, {"site": site}) for site in SITES])
     return {"grid": grid, "context": Context(1, 1, {}, RecordDict(), {})}
 
 
 def on_flare(folder):
-    """Return what a controller has within its ``control_flow``, with three sites called the same way."""
+    """Return what a controller has within its ``control_flow``, with three sites called
+    the same way.
+    """
     from flare_engine import LocalFlare
 
     from fedconformal.nvflare import ConformalController, ConformalExecutor
@@ -81,20 +87,31 @@ def on_flare(folder):
 
 
 ENGINES = {"flower": on_flower, "nvflare": on_flare}
-"""Arguments that an engine hands to the user's functions, which examples take as given."""
+"""Arguments that an engine hands to the user's functions, which examples take as given.
+"""
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(HOUSE).as_posix())
+@pytest.mark.parametrize(
+    "path", MODULES, ids=lambda path: path.relative_to(HOUSE).as_posix()
+)
 def test_examples_run(path, tmp_path, monkeypatch):
     for extra in EXTRAS.get(package_of(path), ()):
         pytest.importorskip(extra, reason="an extra is not installed")
     monkeypatch.setenv("MPLBACKEND", "Agg")
-    name = ".".join(path.relative_to(HOUSE).with_suffix("").parts).removesuffix(".__init__")
+    name = ".".join(path.relative_to(HOUSE).with_suffix("").parts).removesuffix(
+        ".__init__"
+    )
     given = ENGINES[package_of(path)](tmp_path) if package_of(path) in ENGINES else {}
-    around = vars(importlib.import_module(f"fedconformal.{name}")) | {"__name__": "__main__"} | given
+    around = (
+        vars(importlib.import_module(f"fedconformal.{name}"))
+        | {"__name__": "__main__"}
+        | given
+    )
     runner = doctest.DocTestRunner(optionflags=FLAGS)
     for owner, text in docstrings(path):
-        test = doctest.DocTestParser().get_doctest(text, around, f"{name}.{owner}", str(path), 0)
+        test = doctest.DocTestParser().get_doctest(
+            text, around, f"{name}.{owner}", str(path), 0
+        )
         assert bool(test.examples) == (">>> " in text)
         runner.run(test, clear_globs=False)
     assert runner.tries
@@ -102,7 +119,9 @@ def test_examples_run(path, tmp_path, monkeypatch):
 
 
 def docstrings(path):
-    """Yield every docstring of a file by its owner, also those that doctest takes for another module's."""
+    """Yield every docstring of a file by its owner, also those that doctest takes for
+    another module's.
+    """
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             yield getattr(node, "name", "module"), ast.get_docstring(node) or ""
@@ -115,17 +134,26 @@ def packages():
 
 
 def user_facing():
-    """Yield the names that users call or make: no exceptions, no parts of documents, no protocols."""
+    """Yield the names that users call or make: no exceptions, no parts of documents, no
+    protocols.
+    """
     for package in ["", *packages()]:
-        module = importlib.import_module(f"fedconformal.{package}" if package else "fedconformal")
+        module = importlib.import_module(
+            f"fedconformal.{package}" if package else "fedconformal"
+        )
         for name in getattr(module, "__all__", ()):
             value = getattr(module, name)
             ours = getattr(value, "__module__", "").startswith("fedconformal")
-            if not ours or not (inspect.isclass(value) or inspect.isfunction(inspect.unwrap(value))):
+            if not ours or not (
+                inspect.isclass(value) or inspect.isfunction(inspect.unwrap(value))
+            ):
                 continue
             if inspect.isclass(value) and (
                 issubclass(value, (BaseException, Enum))
-                or (issubclass(value, BaseModel) and (not issubclass(value, Document) or value is Document))
+                or (
+                    issubclass(value, BaseModel)
+                    and (not issubclass(value, Document) or value is Document)
+                )
                 or getattr(value, "_is_protocol", False)
             ):
                 continue
@@ -135,4 +163,6 @@ def user_facing():
 def test_what_users_call_has_an_example():
     for extra in {extra for extras in EXTRAS.values() for extra in extras}:
         pytest.importorskip(extra, reason="an extra is not installed")
-    assert not [name for name, value in user_facing() if ">>> " not in (value.__doc__ or "")]
+    assert not [
+        name for name, value in user_facing() if ">>> " not in (value.__doc__ or "")
+    ]

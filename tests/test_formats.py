@@ -1,4 +1,6 @@
-"""docs/formats.md says what the documents say: every field, and every code of an assumption."""
+"""docs/formats.md says what the documents say: every field, and every code of an
+assumption.
+"""
 
 import json
 import re
@@ -21,14 +23,21 @@ SIZES = {"A": 60, "B": 60, "C": 60}
 
 
 def calibrated(n_answers=2, keys=None, groups=False, **options):
-    """A calibration of the first of the sites A, B and C, while the others are missing."""
-    sizes = {"groups": {"old": SIZES, "young": SIZES}} if groups else {"n_points": SIZES}
+    """A calibration of the first of the sites A, B and C, while the others are
+    missing.
+    """
+    sizes = (
+        {"groups": {"old": SIZES, "young": SIZES}} if groups else {"n_points": SIZES}
+    )
     signed = keys and {name: key.public_key for name, key in keys.items()}
     plan = fc.plan(**sizes, keys=signed, **options)
     scores = np.random.default_rng(0).random(120 if groups else 60)
     labels = np.repeat(["old", "young"], 60) if groups else None
     names = list(SIZES)[:n_answers]
-    reports = [fc.report(plan, scores, site=n, groups=labels, key=keys and keys[n]) for n in names]
+    reports = [
+        fc.report(plan, scores, site=n, groups=labels, key=keys and keys[n])
+        for n in names
+    ]
     return fc.calibrate(plan, reports)
 
 
@@ -48,9 +57,20 @@ def masked(keys, folder):
     for name, key in keys.items():
         ledger = fc.Ledger.create(folder / f"{name}.ledger")
         ledger.set_budget("cases", 10)
-        policy = fc.SitePolicy(sum_with=public.values(), min_sum_with=2, sum_record=folder / f"{name}.sums")
+        policy = fc.SitePolicy(
+            sum_with=public.values(), min_sum_with=2, sum_record=folder / f"{name}.sums"
+        )
         account = {"ledger": ledger, "dataset": "cases", "model": plan.terms.model}
-        reports.append(fc.report(plan, np.linspace(0, 1, 60), site=name, key=key, policy=policy, **account))
+        reports.append(
+            fc.report(
+                plan,
+                np.linspace(0, 1, 60),
+                site=name,
+                key=key,
+                policy=policy,
+                **account,
+            )
+        )
     return fc.calibrate(plan, reports)
 
 
@@ -93,17 +113,29 @@ def test_every_kind_of_document_has_its_section_and_schema():
 
 @pytest.mark.parametrize("kind", kinds())
 def test_the_tables_name_every_field(kind):
-    """Every field of a document and of its parts stands in the section of its kind; a report is shown too."""
+    """Every field of a document and of its parts stands in the section of its kind; a
+    report is shown too.
+    """
     schema = fc.documents.schema(kind)
-    sections = [match.start() for match in re.finditer(r"^## ", PAGE, re.MULTILINE)] + [len(PAGE)]
+    sections = [match.start() for match in re.finditer(r"^## ", PAGE, re.MULTILINE)] + [
+        len(PAGE)
+    ]
     (section,) = [
         PAGE[start:end]
         for start, end in pairwise(sections)
         if PAGE[start:].startswith(f"## {kind.capitalize()}\n")
     ]
-    inside = ("CalibrationPart", "Received", "Refusal") if kind == "calibration" else schema["$defs"]
+    inside = (
+        ("CalibrationPart", "Received", "Refusal")
+        if kind == "calibration"
+        else schema["$defs"]
+    )
     parts = [schema, *(schema["$defs"][name] for name in inside)]
-    for field in {name for part in parts for name in part["properties"]} - {"format", "version", "digest"}:
+    for field in {name for part in parts for name in part["properties"]} - {
+        "format",
+        "version",
+        "digest",
+    }:
         assert re.search(rf'[`"]{field}["`]', section), field
 
 
@@ -132,7 +164,9 @@ def places(content, path=()):
 
 
 def distinct_places():
-    """The first place of each kind in all documents, whatever its index: document, content, path."""
+    """The first place of each kind in all documents, whatever its index: document,
+    content, path.
+    """
     seen = set()
     for document in DOCUMENTS:
         content = json.loads(document.to_json())
@@ -148,7 +182,9 @@ def distinct_places():
 
 
 def changed(content, path, change):
-    """A copy in which the change was made to what holds the last step of the path; with its digest."""
+    """A copy in which the change was made to what holds the last step of the path; with
+    its digest.
+    """
     copy = json.loads(json.dumps(content))
     holder = copy
     for step in path[:-1]:
@@ -165,7 +201,9 @@ def refusal(kind, text):
 
 
 class TestStrict:
-    """Unknown fields, missing fields, fields that occur twice, NaN, overflow, wrong types: refused."""
+    """Unknown fields, missing fields, fields that occur twice, NaN, overflow, wrong
+    types: refused.
+    """
 
     @pytest.mark.parametrize("document", SAMPLES, ids=kinds())
     @pytest.mark.parametrize("field", ["format", "version"])
@@ -174,13 +212,21 @@ class TestStrict:
         assert list(content)[:2] == ["format", "version"]
         right = content[field]
         assert (
-            refusal(kind, changed(content, (field,), dict.pop)) == f"not a {kind.kind}: {field}: is missing"
+            refusal(kind, changed(content, (field,), dict.pop))
+            == f"not a {kind.kind}: {field}: is missing"
         )
         for wrong in (None, True, 2, 1.0, [right], "fedconformal/other"):
             said = refusal(
-                kind, changed(content, (field,), lambda holder, key, w=wrong: holder.update({key: w}))
+                kind,
+                changed(
+                    content,
+                    (field,),
+                    lambda holder, key, w=wrong: holder.update({key: w}),
+                ),
             )
-            shown = "list" if isinstance(wrong, list) else repr(wrong)  # which may be nested too deeply
+            shown = (
+                "list" if isinstance(wrong, list) else repr(wrong)
+            )  # which may be nested too deeply
             assert said == f"not a {kind.kind}: {field}: must be {right!r}, got {shown}"
 
     def test_nor_is_a_calibration_whose_plan_has_none(self):
@@ -200,23 +246,37 @@ class TestStrict:
     def test_the_digest_must_be_right(self, document, digest):
         content = json.loads(document.to_json())
         assert with_digest(content)["digest"] == content["digest"] == document.digest
-        assert "digest" in refusal(type(document), json.dumps({**content, "digest": digest}))
+        assert "digest" in refusal(
+            type(document), json.dumps({**content, "digest": digest})
+        )
         del content["digest"]
         assert "has no digest" in refusal(type(document), json.dumps(content))
 
     @pytest.mark.parametrize("document", SAMPLES, ids=kinds())
     @pytest.mark.parametrize(
         ("more", "words"),
-        [('"x": NaN', "NaN"), ('"x": 1e999', "1e999"), ('"version": 1', "a field occurs twice")],
+        [
+            ('"x": NaN', "NaN"),
+            ('"x": 1e999', "1e999"),
+            ('"version": 1', "a field occurs twice"),
+        ],
     )
-    def test_no_number_is_nan_or_overflows_and_no_field_occurs_twice(self, document, more, words):
-        text = document.to_json(indent=None).replace('"version": 1', f'"version": 1, {more}')
+    def test_no_number_is_nan_or_overflows_and_no_field_occurs_twice(
+        self, document, more, words
+    ):
+        text = document.to_json(indent=None).replace(
+            '"version": 1', f'"version": 1, {more}'
+        )
         assert words in refusal(type(document), text)
 
     def test_no_field_is_unknown_anywhere(self):
         for document, content, path in distinct_places():
             if isinstance(path[-1], str) and path[-2:-1] != ("parameters",):
-                text = changed(content, (*path[:-1], "colour"), lambda held, key: _put(held, key, "red"))
+                text = changed(
+                    content,
+                    (*path[:-1], "colour"),
+                    lambda held, key: _put(held, key, "red"),
+                )
                 assert "Extra inputs are not permitted" in refusal(type(document), text)
 
     @pytest.mark.slow
@@ -235,16 +295,29 @@ class TestStrict:
 
     @pytest.mark.slow
     def test_a_value_of_another_type_is_refused(self):
-        """Whole numbers pass for floats in JSON; null is the default of what may be left out."""
+        """Whole numbers pass for floats in JSON; null is the default of what may be
+        left out.
+        """
         others = {"bool": True, "number": 1.5, "text": "x", "list": [], "object": {}}
-        types = {bool: "bool", int: "number", float: "number", str: "text", list: "list", dict: "object"}
+        types = {
+            bool: "bool",
+            int: "number",
+            float: "number",
+            str: "text",
+            list: "list",
+            dict: "object",
+        }
         for document, content, path in distinct_places():
             if "parameters" in path or path[-1] == "digest":
                 continue
             found = reduce(getitem, path, content)
             for name, other in others.items():
                 if found not in (None, "Infinity") and name != types[type(found)]:
-                    wrong = changed(content, path, lambda held, key, other=other: _put(held, key, other))
+                    wrong = changed(
+                        content,
+                        path,
+                        lambda held, key, other=other: _put(held, key, other),
+                    )
                     refusal(type(document), wrong)
 
     @pytest.mark.parametrize(
@@ -256,8 +329,14 @@ class TestStrict:
         ],
     )
     def test_infinity_is_for_values_and_thresholds_only(self, path, words):
-        found = next(each for each in DOCUMENTS if each.kind == "plan" and each.message.kind == "curve")
-        assert words in refusal(fc.Plan, forged(found, {f"designs.0.{path}": "Infinity"}))
+        found = next(
+            each
+            for each in DOCUMENTS
+            if each.kind == "plan" and each.message.kind == "curve"
+        )
+        assert words in refusal(
+            fc.Plan, forged(found, {f"designs.0.{path}": "Infinity"})
+        )
 
 
 def _put(holder, key, value):

@@ -1,4 +1,6 @@
-"""The pictures: labels, lines, limits, and that they can be told apart without colour."""
+"""The pictures: labels, lines, limits, and that they can be told apart without
+colour.
+"""
 
 import matplotlib
 import numpy as np
@@ -46,11 +48,15 @@ def test_it_shows_level_mean_quantile_and_the_centralised_law(plan, lines):
 
 
 def test_the_curve_is_a_density(plan, lines):
-    x, y = lines(fc.plots.CoverageLawDisplay.from_plan(plan).ax_)["this plan"].get_data()
+    x, y = lines(fc.plots.CoverageLawDisplay.from_plan(plan).ax_)[
+        "this plan"
+    ].get_data()
     assert np.sum(y) * (x[1] - x[0]) == pytest.approx(1, abs=0.003)
     middle = len(x) // 2
     step = (x[1] - x[0]) / 2
-    exact = (plan.law.cdf(x[middle] + step) - plan.law.cdf(x[middle] - step)) / (2 * step)
+    exact = (plan.law.cdf(x[middle] + step) - plan.law.cdf(x[middle] - step)) / (
+        2 * step
+    )
     assert y[middle] == pytest.approx(exact)
 
 
@@ -83,7 +89,10 @@ def test_private_and_exact_curves_are_lower_bounds(lines):
     for options in ({"curve": bins}, {"privacy": fc.Privacy(2.0, bins)}):
         plan = fc.plan(5, 100, **options)
         found = lines(fc.plots.CoverageLawDisplay.from_plan(plan).ax_)
-        assert {"this plan (lower bound)", f"mean {plan.law.mean():.4f}"} <= found.keys()
+        assert {
+            "this plan (lower bound)",
+            f"mean {plan.law.mean():.4f}",
+        } <= found.keys()
 
 
 @pytest.mark.filterwarnings("ignore::fedconformal.InfeasibleWarning")
@@ -97,7 +106,9 @@ def test_what_has_no_distribution_is_named():
         fc.plots.CoverageLawDisplay.from_plan(fc.plan(confidence_level=0.9))
     paper = fc.Privacy(10.0, fc.Bins.uniform(0, 1, 20), analysis="paper")
     for plan in (fc.plan(5, 40, promise="mixture"), fc.plan(5, 200, privacy=paper)):
-        with pytest.raises(ValueError, match="has a guarantee here, and no distribution to plot"):
+        with pytest.raises(
+            ValueError, match="has a guarantee here, and no distribution to plot"
+        ):
             fc.plots.CoverageLawDisplay.from_plan(plan)
 
 
@@ -139,7 +150,10 @@ def test_without_a_pair_none_is_marked(lines):
 
 def test_uneven_open_and_private_plans_have_no_table():
     bins = fc.Bins.uniform(0, 1, 20)
-    privacies = [fc.Privacy(epsilon=9.0, bins=bins, analysis=analysis) for analysis in ("curve", "paper")]
+    privacies = [
+        fc.Privacy(epsilon=9.0, bins=bins, analysis=analysis)
+        for analysis in ("curve", "paper")
+    ]
     private = [fc.plan(5, 200, privacy=privacy) for privacy in privacies]
     for plan in (fc.plan(n_points=[40, 50]), fc.plan(n_sites=3), *private):
         with pytest.raises(ValueError, match="sites of one size"):
@@ -154,12 +168,19 @@ def test_a_huge_table_is_refused():
 def test_sites_with_exact_intervals(lines):
     covered = np.r_[np.ones(9), np.zeros(1), np.ones(20)].astype(bool)
     sites = np.r_[np.repeat("A", 10), np.repeat("B", 20)]
-    ax = fc.plots.SiteCoverageDisplay.from_covered(covered, sites, confidence_level=0.9).ax_
+    ax = fc.plots.SiteCoverageDisplay.from_covered(
+        covered, sites, confidence_level=0.9
+    ).ax_
     low, high = clopper_pearson(9, 10)
     (bars,) = ax.containers
     assert bars[0].get_xdata().tolist() == [0.9, 1.0]
-    assert bars[2][0].get_segments()[0][:, 0].tolist() == pytest.approx([float(low), float(high)])
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["A (n = 10)", "B (n = 20)"]
+    assert bars[2][0].get_segments()[0][:, 0].tolist() == pytest.approx(
+        [float(low), float(high)]
+    )
+    assert [label.get_text() for label in ax.get_yticklabels()] == [
+        "A (n = 10)",
+        "B (n = 20)",
+    ]
     assert "level 0.9" in lines(ax)
     assert ax.get_ylim() == (1.5, -0.5)
 
@@ -168,7 +189,9 @@ def test_a_watch_has_coverage_above_evidence(lines):
     rng = np.random.default_rng(0)
     calibration = fc.conformalize({"A": rng.random(200), "B": rng.random(200)})
     checks = [
-        fc.monitoring.answer(calibration, scale * rng.random(100), site=site, period=f"2027-0{month}")
+        fc.monitoring.answer(
+            calibration, scale * rng.random(100), site=site, period=f"2027-0{month}"
+        )
         for site, scale in {"A": 1.0, "B": 1.3}.items()
         for month in (1, 2, 3)
     ]
@@ -178,23 +201,34 @@ def test_a_watch_has_coverage_above_evidence(lines):
     assert "alarm at 20" in lines(below)
     row = display.watch.rows[2]
     assert row.site == "B"
-    assert any(list(line.get_ydata()) == [point.evidence for point in row.points] for line in below.lines)
-    assert len([line for line in below.lines if line.get_marker() == "X"]) == len(display.watch.alarms) == 2
+    assert any(
+        list(line.get_ydata()) == [point.evidence for point in row.points]
+        for line in below.lines
+    )
+    assert (
+        len([line for line in below.lines if line.get_marker() == "X"])
+        == len(display.watch.alarms)
+        == 2
+    )
     assert len(above.collections) == 3
 
 
 def luminance(colour):
     """Relative luminance as the web's accessibility guidelines define it."""
     channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+    linear = [
+        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels
+    ]
+    return sum(
+        weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True)
+    )
 
 
 def test_grey_can_be_read_on_white():
     assert 1.05 / (luminance(GREY) + 0.05) >= 7
 
 
-# -- prediction intervals -----------------------------------------------------------------------------------
+# -- prediction intervals --------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +240,9 @@ def rows():
 
 def test_truths_inside_and_outside_are_told_apart(lines):
     intervals = np.array([[0.0, 2.0], [1.0, 3.0], [-np.inf, np.inf]])
-    ax = fc.plots.IntervalDisplay.from_predictions([1.0, 2.0, 3.0], intervals, [1.5, 9.0, 100.0]).ax_
+    ax = fc.plots.IntervalDisplay.from_predictions(
+        [1.0, 2.0, 3.0], intervals, [1.5, 9.0, 100.0]
+    ).ax_
     found = lines(ax)
     inside, outside = found["truth inside (2 of 3)"], found["truth outside (1)"]
     assert inside.get_marker() != outside.get_marker()
@@ -218,7 +254,9 @@ def test_truths_inside_and_outside_are_told_apart(lines):
 
 def test_truths_keep_their_places_in_the_order_of_the_prediction(lines):
     intervals = np.array([[2.0, 4.0], [0.0, 2.0]])
-    ax = fc.plots.IntervalDisplay.from_predictions([3.0, 1.0], intervals, [3.5, 7.0]).ax_
+    ax = fc.plots.IntervalDisplay.from_predictions(
+        [3.0, 1.0], intervals, [3.5, 7.0]
+    ).ax_
     found = lines(ax)
     assert found["truth outside (1)"].get_xydata().tolist() == [[0.0, 7.0]]
     assert found["truth inside (1 of 2)"].get_xydata().tolist() == [[1.0, 3.5]]
@@ -232,14 +270,19 @@ def test_from_an_estimator(rows):
     prediction, intervals = model.predict_interval(X[200:])
     assert np.array_equal(display.prediction, prediction)
     assert np.array_equal(display.intervals, intervals[:, :, 0])
-    model.set_params(confidence_level=[0.8, 0.5]).conformalize(X[50:200], y[50:200], sites=np.arange(150) % 3)
+    model.set_params(confidence_level=[0.8, 0.5]).conformalize(
+        X[50:200], y[50:200], sites=np.arange(150) % 3
+    )
     display = fc.plots.IntervalDisplay.from_estimator(model, X[200:], level=1)
     assert display.ax_.get_legend_handles_labels()[1][0] == "interval, level 0.5"
 
 
 @pytest.mark.parametrize(
     ("intervals", "truth", "words"),
-    [([[0, 1, 2]], None, "intervals must have shape"), ([[0, 1]], [1, 2], "y_true must have shape")],
+    [
+        ([[0, 1, 2]], None, "intervals must have shape"),
+        ([[0, 1]], [1, 2], "y_true must have shape"),
+    ],
 )
 def test_wrong_shapes_are_named(intervals, truth, words):
     with pytest.raises(ValueError, match=words):
@@ -252,6 +295,11 @@ def test_without_truths(lines):
 
 
 def test_empty_intervals_are_not_drawn():
-    display = fc.plots.IntervalDisplay.from_predictions([1.0, 2.0], [[0.0, 2.0], [np.inf, -np.inf]])
+    display = fc.plots.IntervalDisplay.from_predictions(
+        [1.0, 2.0], [[0.0, 2.0], [np.inf, -np.inf]]
+    )
     [bars] = display.ax_.collections
-    assert [np.isnan(bar.vertices[:, 1]).all() for bar in bars.get_paths()] == [False, True]
+    assert [np.isnan(bar.vertices[:, 1]).all() for bar in bars.get_paths()] == [
+        False,
+        True,
+    ]

@@ -19,7 +19,9 @@ def _conformalize() -> None:
 
 def _estimator() -> None:
     X = TWO[:, None]
-    fc.FederatedConformalRegressor(LinearRegression().fit(X, TWO)).conformalize(X, TWO, sites=["A", "A"])
+    fc.FederatedConformalRegressor(LinearRegression().fit(X, TWO)).conformalize(
+        X, TWO, sites=["A", "A"]
+    )
 
 
 def _empty_interval() -> None:
@@ -30,7 +32,9 @@ def _empty_intervals() -> None:
     fc.scores.QuantileRegression().sets(np.array([[0.0, 1.0]]), np.array([-2.0]))
 
 
-@pytest.mark.parametrize("door", [_plan, _conformalize, _estimator, _empty_interval, _empty_intervals])
+@pytest.mark.parametrize(
+    "door", [_plan, _conformalize, _estimator, _empty_interval, _empty_intervals]
+)
 def test_a_warning_points_at_the_line_of_its_user(door) -> None:
     with pytest.warns(UserWarning, match="infinite|empty") as caught:
         door()

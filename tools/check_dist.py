@@ -1,6 +1,8 @@
-"""Build the sdist and the wheel, check both, and try the wheel alone with each extra: ``make dist``.
+"""Build the sdist and the wheel, check both, and try the wheel alone with each extra:
+``make dist``.
 
-Environments are made in temporary folders; ``python tools/check_dist.py core cli`` tries only these.
+Environments are made in temporary folders; ``python tools/check_dist.py core cli``
+tries only these.
 """
 
 import os
@@ -31,15 +33,28 @@ NEEDED = [
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> None:
-    """Run it, or end here; what the caller's PYTHONPATH holds is no part of the wheel."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    subprocess.run([str(word) for word in command], check=True, cwd=cwd, env=environment)
+    """Run it, or end here; what the caller's PYTHONPATH holds is no part of the
+    wheel.
+    """
+    environment = {
+        name: value for name, value in os.environ.items() if name != "PYTHONPATH"
+    }
+    subprocess.run(
+        [str(word) for word in command], check=True, cwd=cwd, env=environment
+    )
 
 
 def extras() -> list[str]:
     """The core, and every extra that pyproject.toml offers to users."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    return ["core", *(name for name in project["optional-dependencies"] if name not in NOT_FOR_USERS)]
+    return [
+        "core",
+        *(
+            name
+            for name in project["optional-dependencies"]
+            if name not in NOT_FOR_USERS
+        ),
+    ]
 
 
 def built() -> Path:
@@ -47,7 +62,9 @@ def built() -> Path:
     for old in (ROOT / "dist").glob("fedconformal-*"):
         old.unlink()
     run(sys.executable, "-m", "build", "--outdir", ROOT / "dist", ROOT)
-    sdist, wheel = sorted((ROOT / "dist").glob("fedconformal-*"), key=lambda path: path.suffix)
+    sdist, wheel = sorted(
+        (ROOT / "dist").glob("fedconformal-*"), key=lambda path: path.suffix
+    )
     run(sys.executable, "-m", "twine", "check", "--strict", sdist, wheel)
     run(sys.executable, "-m", "check_wheel_contents", wheel)
     wrong = [*lacking(sdist), *relative_links(wheel)]
@@ -66,9 +83,13 @@ def lacking(sdist: Path) -> Iterator[str]:
 
 
 def relative_links(wheel: Path) -> Iterator[str]:
-    """Links of the description that would lead nowhere on the page of a package index."""
+    """Links of the description that would lead nowhere on the page of a package
+    index.
+    """
     with zipfile.ZipFile(wheel) as packed:
-        (name,) = (name for name in packed.namelist() if name.endswith(".dist-info/METADATA"))
+        (name,) = (
+            name for name in packed.namelist() if name.endswith(".dist-info/METADATA")
+        )
         _, _, description = packed.read(name).decode().partition("\n\n")
     for piece in description.split("](")[1:]:
         target = piece.partition(")")[0]
@@ -84,7 +105,14 @@ def try_out(wheel: Path, extra: str) -> None:
         python, work = Path(folder) / "venv" / "bin" / "python", Path(folder) / "work"
         work.mkdir()
         wanted = str(wheel) if extra == "core" else f"{wheel}[{extra}]"
-        pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python)
+        pip = (
+            sys.executable,
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "--python",
+            python,
+        )
         run(*pip, "install", "--quiet", "--no-compile", wanted)
         run(*pip, "check")
         run(python, ROOT / "tools" / "smoke.py", extra, cwd=work)

@@ -1,8 +1,10 @@
-"""Check every link inside a built site: ``python tools/check_links.py FOLDER``, part of ``make docs``.
+"""Check every link inside a built site: ``python tools/check_links.py FOLDER``, part of
+``make docs``.
 
-Every page, picture, script, style sheet and anchor that a page names must be there, and nothing that a page
-needs in order to be shown may come from elsewhere: the site works offline. Links to other sites are not
-followed. No page shows where an object lies in memory, which tells nobody anything.
+Every page, picture, script, style sheet and anchor that a page names must be there, and
+nothing that a page needs in order to be shown may come from elsewhere: the site works
+offline. Links to other sites are not followed. No page shows where an object lies in
+memory, which tells nobody anything.
 """
 
 import re
@@ -14,7 +16,13 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 ELSEWHERE = {"http", "https", "mailto", "data", "javascript", "tel"}
-SHOWN = {("img", "src"), ("script", "src"), ("iframe", "src"), ("source", "src"), ("object", "data")}
+SHOWN = {
+    ("img", "src"),
+    ("script", "src"),
+    ("iframe", "src"),
+    ("source", "src"),
+    ("object", "data"),
+}
 """What is loaded with the page, beside style sheets."""
 ADDRESS = re.compile(r" at 0x[0-9a-f]{6,}")
 
@@ -43,7 +51,9 @@ class Page(HTMLParser):
         self.anchors |= {found[name] for name in ("id", "name") if name in found}
         for name in ("href", "src", "data"):
             if name in found and (name != "data" or tag == "object"):
-                self.links.append(Link(found[name], (tag, name) in SHOWN or _is_style(tag, found)))
+                self.links.append(
+                    Link(found[name], (tag, name) in SHOWN or _is_style(tag, found))
+                )
         for each in found.get("srcset", "").split(","):
             if each.strip():
                 self.links.append(Link(each.split()[0], needed=True))
@@ -54,7 +64,9 @@ class Page(HTMLParser):
 
 
 def _is_style(tag: str, attributes: dict[str, str]) -> bool:
-    return tag == "link" and bool({"stylesheet", "preload", "icon"} & set(attributes.get("rel", "").split()))
+    return tag == "link" and bool(
+        {"stylesheet", "preload", "icon"} & set(attributes.get("rel", "").split())
+    )
 
 
 def problems(folder: Path) -> Iterator[str]:
@@ -72,20 +84,32 @@ def problems(folder: Path) -> Iterator[str]:
 
 
 def _pages(folder: Path) -> list[Path]:
-    """What people can get to: folders such as ``_static`` hold templates of the theme too."""
+    """What people can get to: folders such as ``_static`` hold templates of the theme
+    too.
+    """
     found = sorted(folder.rglob("*.html"))
-    return [path for path in found if not any(p.startswith("_") for p in path.relative_to(folder).parts)]
+    return [
+        path
+        for path in found
+        if not any(p.startswith("_") for p in path.relative_to(folder).parts)
+    ]
 
 
 def _wrong(link: Link, path: Path, folder: Path, pages: dict[Path, Page]) -> str | None:
     """What is wrong with one link, if anything is."""
     parts = urlsplit(link.target)
     if parts.netloc or parts.scheme in ELSEWHERE:
-        return "comes from elsewhere" if link.needed and parts.scheme != "data" else None
+        return (
+            "comes from elsewhere" if link.needed and parts.scheme != "data" else None
+        )
     target = _place(unquote(parts.path), path, folder)
     if not target.exists():
         return "not there"
-    if parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].anchors:
+    if (
+        parts.fragment
+        and target in pages
+        and unquote(parts.fragment) not in pages[target].anchors
+    ):
         return "no such anchor"
     return None
 
@@ -103,7 +127,11 @@ def main(folder: Path) -> int:
     """Print every problem; 1 if there is any."""
     folder = folder.resolve()
     found = list(problems(folder))
-    print("\n".join(found) if found else f"links: {len(_pages(folder))} pages, every link leads somewhere")
+    print(
+        "\n".join(found)
+        if found
+        else f"links: {len(_pages(folder))} pages, every link leads somewhere"
+    )
     return 1 if found else 0
 
 

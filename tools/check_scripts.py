@@ -1,6 +1,8 @@
-"""Check the types of the answer page's scripts with TypeScript, and their format; --write formats them.
+"""Check the types of the answer page's scripts with TypeScript, and their format;
+--write formats them.
 
-Both tools come from npm and are kept in build/scripts. Without npm the check is skipped with its reason.
+Both tools come from npm and are kept in build/scripts. Without npm the check is skipped
+with its reason.
 """
 
 import shutil
@@ -12,7 +14,15 @@ ROOT = Path(__file__).parents[1]
 TOOLS = ROOT / "build" / "scripts"
 PACKAGES = ("typescript@5.9.3", "prettier@3.6.2")
 SCRIPTS = sorted(map(str, (ROOT / "src/fedconformal/pages/assets/answer").glob("*.js")))
-TYPES = ["--noEmit", "--allowJs", "--checkJs", "--strict", "--noImplicitAny", "false", "--noUnusedLocals"]
+TYPES = [
+    "--noEmit",
+    "--allowJs",
+    "--checkJs",
+    "--strict",
+    "--noImplicitAny",
+    "false",
+    "--noUnusedLocals",
+]
 TARGET = [
     "--noUnusedParameters",
     "--target",
@@ -25,13 +35,24 @@ TARGET = [
 
 
 def missing() -> str | None:
-    """Install the tools on first use; return the reason why they are not there, if they are not."""
+    """Install the tools on first use; return the reason why they are not there, if they
+    are not.
+    """
     stamp = TOOLS / "installed"
     if stamp.exists() and stamp.read_text() == " ".join(PACKAGES):
         return None
     if shutil.which("npm") is None:
         return "npm is not installed"
-    command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(TOOLS), *PACKAGES]
+    command = [
+        "npm",
+        "install",
+        "--silent",
+        "--no-audit",
+        "--no-fund",
+        "--prefix",
+        str(TOOLS),
+        *PACKAGES,
+    ]
     TOOLS.mkdir(parents=True, exist_ok=True)
     try:
         done = subprocess.run(command, capture_output=True, check=False, timeout=120)
@@ -51,7 +72,15 @@ def main() -> int:
     tools = TOOLS / "node_modules" / ".bin"
     types = subprocess.run([str(tools / "tsc"), *TYPES, *TARGET, *SCRIPTS], check=False)
     action = "--write" if "--write" in sys.argv else "--check"
-    form = [str(tools / "prettier"), "--log-level", "warn", "--print-width", "130", action, *SCRIPTS]
+    form = [
+        str(tools / "prettier"),
+        "--log-level",
+        "warn",
+        "--print-width",
+        "130",
+        action,
+        *SCRIPTS,
+    ]
     return types.returncode or subprocess.run(form, check=False).returncode
 
 

@@ -1,7 +1,9 @@
-"""Check the docstrings of every public name: ``python tools/docstrings.py``, part of ``make lint``.
+"""Check the docstrings of every public name: ``python tools/docstrings.py``, part of
+``make lint``.
 
-Functions and classes that a package exports have numpydoc sections for all parameters and results; their
-public methods have a docstring, and whatever sections it has are right.
+Functions and classes that a package exports have numpydoc sections for all parameters
+and results; their public methods have a docstring, and whatever sections it has are
+right.
 """
 
 import inspect
@@ -36,20 +38,32 @@ def public_names() -> Iterator[str]:
 
 def methods(name: str, value: type) -> Iterator[str]:
     """Public methods that a class has of its own or of a base class of ours."""
-    bases = [base for base in value.__mro__ if base.__module__.startswith("fedconformal")]
+    bases = [
+        base for base in value.__mro__ if base.__module__.startswith("fedconformal")
+    ]
     for attribute in sorted({attribute for base in bases for attribute in vars(base)}):
         member = inspect.getattr_static(value, attribute)
-        plain = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
-        is_ours = inspect.isfunction(plain) and plain.__module__.startswith("fedconformal")
+        plain = (
+            member.__func__
+            if isinstance(member, (classmethod, staticmethod))
+            else member
+        )
+        is_ours = inspect.isfunction(plain) and plain.__module__.startswith(
+            "fedconformal"
+        )
         if not attribute.startswith("_") and is_ours and plain.__name__ != "<lambda>":
             yield f"{name}.{attribute}"
 
 
 def codes_of(value: object) -> set[str]:
-    """What is checked: a class has no result, and some kinds of class document their fields elsewhere."""
+    """What is checked: a class has no result, and some kinds of class document their
+    fields elsewhere.
+    """
     if not inspect.isclass(value):
         return WHOLE
-    elsewhere = issubclass(value, (BaseModel, Enum, BaseException)) or getattr(value, "_is_protocol", False)
+    elsewhere = issubclass(value, (BaseModel, Enum, BaseException)) or getattr(
+        value, "_is_protocol", False
+    )
     attributes = "Attributes\n" in (value.__doc__ or "")
     return WHOLE - ({"RT01", "PR01"} if elsewhere or attributes else {"RT01"})
 
@@ -75,7 +89,9 @@ def main() -> int:
         found += problems(name, codes_of(value))
         if inspect.isclass(value):
             own = methods(name, value)
-            found += [text for method in own for text in problems(method, SECTIONS | {"GL08"})]
+            found += [
+                text for method in own for text in problems(method, SECTIONS | {"GL08"})
+            ]
     count = sum(1 for _ in public_names())
     print("\n".join(found) if found else f"docstrings: {count} public names, all fine")
     return 1 if found else 0

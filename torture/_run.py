@@ -25,7 +25,8 @@ class Section:
     invariant : str
         What must hold in each trial, as a sentence.
     trial : callable
-        Runs the trial of a seed, and returns how many things were tried; an exception is a violation.
+        Runs the trial of a seed, and returns how many things were tried; an exception
+        is a violation.
     runs, quick : int
         Number of seeds in full, and in ``make test``.
     """
@@ -63,7 +64,9 @@ class Result:
 def run_section(section: Section, seeds: Iterable[int], *, jobs: int = 1) -> Result:
     """Run the trials of a section, in this process or in several."""
     result, start = Result(section), time.perf_counter()
-    for seed, tried, line, trace in _run_all(partial(_run_trial, section.trial), list(seeds), jobs):
+    for seed, tried, line, trace in _run_all(
+        partial(_run_trial, section.trial), list(seeds), jobs
+    ):
         result.tried += tried
         if line is not None:
             result.violations.append((seed, line, trace))
@@ -72,10 +75,13 @@ def run_section(section: Section, seeds: Iterable[int], *, jobs: int = 1) -> Res
 
 
 Outcome = tuple[int, int, str | None, str]
-"""Seed, number of things tried, and the exception with its traceback, if there was one."""
+"""Seed, number of things tried, and the exception with its traceback, if there was one.
+"""
 
 
-def _run_all(trial: Callable[[int], Outcome], seeds: list[int], jobs: int) -> Iterator[Outcome]:
+def _run_all(
+    trial: Callable[[int], Outcome], seeds: list[int], jobs: int
+) -> Iterator[Outcome]:
     if jobs == 1:
         yield from map(trial, seeds)
         return
@@ -95,16 +101,26 @@ _MEMORY = 500 * 2**20
 
 
 def run_limited(action: Callable[[], object]) -> None:
-    """Run in a child process that may take 500 MB more than this one; an exception there is raised here."""
+    """Run in a child process that may take 500 MB more than this one; an exception
+    there is raised here.
+    """
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            used = (
+                int(Path("/proc/self/statm").read_text().split()[0])
+                * resource.getpagesize()
+            )
             resource.setrlimit(resource.RLIMIT_AS, (used + _MEMORY,) * 2)
             action()
         except BaseException as error:
-            os.write(writer, f"{type(error).__name__}: {error}"[:2000].encode("utf-8", "backslashreplace"))
+            os.write(
+                writer,
+                f"{type(error).__name__}: {error}"[:2000].encode(
+                    "utf-8", "backslashreplace"
+                ),
+            )
         finally:
             os._exit(0)
     os.close(writer)

@@ -1,8 +1,10 @@
-"""Federations in which some sites send whatever serves them, under plans that tolerate them.
+"""Federations in which some sites send whatever serves them, under plans that tolerate
+them.
 
-Votes of a faulty site count at most in full and at least not at all. So the threshold lies between the one of
-the honest sites alone that needs as many votes less, and the one that needs all of them; both follow from the
-honest reports by counting, which is done here by hand.
+Votes of a faulty site count at most in full and at least not at all. So the threshold
+lies between the one of the honest sites alone that needs as many votes less, and the
+one that needs all of them; both follow from the honest reports by counting, which is
+done here by hand.
 """
 
 import math
@@ -15,7 +17,13 @@ import numpy as np
 import fedconformal as fc
 from torture._run import Section
 
-_SIZES = ((40,) * 7, (25, 60, 40, 40, 90), (60,) * 12, (30, 30, 30, 200, 80, 45), (19,) * 25)
+_SIZES = (
+    (40,) * 7,
+    (25, 60, 40, 40, 90),
+    (60,) * 12,
+    (30, 30, 30, 200, 80, 45),
+    (19,) * 25,
+)
 _ANY = fc.SitePolicy.unlimited()
 
 
@@ -37,9 +45,14 @@ def make_plan(place: int, max_faulty: int, numbers: int, criterion: str) -> fc.P
 def corrupt(report: fc.Report, values: list[float]) -> fc.Report:
     """Return the report with other numbers in it."""
     (part,) = report.parts
-    levels = [level.model_copy(update={"values": tuple(values)}) for level in part.payload.levels]
+    levels = [
+        level.model_copy(update={"values": tuple(values)})
+        for level in part.payload.levels
+    ]
     payload = part.payload.model_copy(update={"levels": tuple(levels)})
-    return report.model_copy(update={"parts": (part.model_copy(update={"payload": payload}),)})
+    return report.model_copy(
+        update={"parts": (part.model_copy(update={"payload": payload}),)}
+    )
 
 
 def count_threshold(votes: list[tuple[float, int]], needed: int) -> float:
@@ -63,7 +76,10 @@ def attack(seed: int) -> int:
     place = rng.randrange(len(_SIZES))
     max_faulty = rng.randint(1, 2 if len(_SIZES[place]) < 12 else 4)
     plan = make_plan(
-        place, max_faulty, rng.choice((1, 1, 3)), rng.choice(("stable", "marginal", "conditional"))
+        place,
+        max_faulty,
+        rng.choice((1, 1, 3)),
+        rng.choice(("stable", "marginal", "conditional")),
     )
     if not plan.feasible:
         return 0
@@ -84,7 +100,9 @@ def attack(seed: int) -> int:
         reports[index] = corrupt(reports[index], draws[kind])
     calibration = fc.calibrate(plan, reports, on_refused="skip")
     findings = fc.audit.verify(calibration, reports)
-    assert all(finding.holds for finding in findings), "an honest calibration was not verified"
+    assert all(finding.holds for finding in findings), (
+        "an honest calibration was not verified"
+    )
     honest, lost = list[tuple[float, int]](), 0
     for index, (report, weights) in enumerate(zip(reports, plan.weights, strict=True)):
         values, shares = report.payload.levels[0].values, as_tuple(weights)
@@ -107,7 +125,8 @@ def attack(seed: int) -> int:
 SECTION = Section(
     "byzantine",
     "federations with arbitrary reports",
-    "the threshold lies between those that the honest sites alone allow, and is verified",
+    "the threshold lies between those that the honest sites alone allow, and is"
+    " verified",
     attack,
     runs=5_000,
     quick=30,

@@ -1,7 +1,9 @@
-"""Calibrations that somebody edited, digests and all: refused on reading, or found by the audit.
+"""Calibrations that somebody edited, digests and all: refused on reading, or found by
+the audit.
 
-One number, word or list of an honest calibration is changed, left out, doubled or reversed. The lists below
-say what takes more than the file: what only the reports show, and what makes no claim stronger.
+One number, word or list of an honest calibration is changed, left out, doubled or
+reversed. The lists below say what takes more than the file: what only the reports show,
+and what makes no claim stronger.
 """
 
 import copy
@@ -20,15 +22,20 @@ from torture.honest import HONEST
 
 NEEDS_REPORTS = (
     "parts.*.thresholds",  # reported values are not in the calibration
-    "parts.*.design.levels.*.votes",  # where a site is missing, other votes may keep the promise too
+    # where a site is missing, other votes may keep the promise too
+    "parts.*.design.levels.*.votes",
     "reports.*.report",  # where nobody signs, a digest is any digest
     "plan.",  # another plan, whose digest the reports do not carry
 )
-OPEN = (*NEEDS_REPORTS, "parts.*.design.sites.*.n")  # another size may have the same ranks
+OPEN = (
+    *NEEDS_REPORTS,
+    "parts.*.design.sites.*.n",
+)  # another size may have the same ranks
 HARMLESS = (
     "refused",  # a file that could not be read is not at hand, and a reason is in words
     "parts.*.refused",
-    "parts.*.design.levels.*.advice",  # what would have sufficed is no claim about the coverage
+    # what would have sufficed is no claim about the coverage
+    "parts.*.design.levels.*.advice",
 )
 PER_SEED = 10
 
@@ -72,12 +79,17 @@ def other_values(value: Any, rng: random.Random) -> list[Any]:
         return [1.0]
     words = [value[:-1] + ("0" if value[-1] != "0" else "1"), value + "x"]
     if value.replace("/", "").replace(".", "").isdigit():
-        words += [ratio_text(Fraction(value) / 2), ratio_text((Fraction(value) + 1) / 2)]
+        words += [
+            ratio_text(Fraction(value) / 2),
+            ratio_text((Fraction(value) + 1) / 2),
+        ]
     return words
 
 
 def read(content: Any) -> fc.Calibration | None:
-    """Return the calibration of this content, with a digest that fits; None if it is refused."""
+    """Return the calibration of this content, with a digest that fits; None if it is
+    refused.
+    """
     try:
         edited = fc.Calibration.model_validate_json(json.dumps(content))
         edited.check()
@@ -87,7 +99,9 @@ def read(content: Any) -> fc.Calibration | None:
 
 
 def is_as_good(edited: fc.Calibration) -> bool:
-    """Return whether the votes keep the promise at every level, by the package's own reckoning."""
+    """Return whether the votes keep the promise at every level, by the package's own
+    reckoning.
+    """
     guarantees = [edited[level].guarantee for level in edited.plan.confidence_levels]
     delta = edited.plan.designs[0].delta
     return all(
@@ -97,7 +111,9 @@ def is_as_good(edited: fc.Calibration) -> bool:
 
 
 @lru_cache(maxsize=64)
-def make_honest(name: str) -> tuple[fc.Calibration, list[fc.Report], Any, list[tuple[Any, ...]]]:
+def make_honest(
+    name: str,
+) -> tuple[fc.Calibration, list[fc.Report], Any, list[tuple[Any, ...]]]:
     """Return an honest calibration, its reports, its content, and every place in it."""
     with warnings.catch_warnings(action="ignore"):
         calibration, reports = HONEST[name]()
@@ -119,20 +135,27 @@ def forge(seed: int) -> int:
         path = rng.choice(places)
         edited = read(edit(content, path, rng))
         where = ".".join("*" if isinstance(key, int) else key for key in path)
-        if edited is None or edited.digest == calibration.digest or where.startswith(HARMLESS):
+        if (
+            edited is None
+            or edited.digest == calibration.digest
+            or where.startswith(HARMLESS)
+        ):
             continue
         if is_rejected(edited):
             continue
         assert where.startswith(needs_reports), f"an edit at {where} was accepted"
         as_good = "levels.*.votes" in where and is_as_good(edited)
-        assert as_good or is_rejected(edited, reports), f"an edit at {where} was accepted with the reports"
+        assert as_good or is_rejected(edited, reports), (
+            f"an edit at {where} was accepted with the reports"
+        )
     return PER_SEED
 
 
 SECTION = Section(
     "calibrations",
     "edited calibrations",
-    "refused on reading, or rejected by `verify`, from the file alone or with the reports",
+    "refused on reading, or rejected by `verify`, from the file alone or with the"
+    " reports",
     forge,
     runs=3_000,
     quick=40,

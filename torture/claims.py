@@ -1,8 +1,10 @@
-"""Claims of random designs, true and false, of any size: what the audit says of them, and whether it is so.
+"""Claims of random designs, true and false, of any size: what the audit says of them,
+and whether it is so.
 
-The votes and ranks of a design are drawn at random, far from what a plan would choose or close to it. Small
-designs are judged by `laws`. Large ones have sites so large that every number lies next to its share of the
-scores, and weights that no computation can add up.
+The votes and ranks of a design are drawn at random, far from what a plan would choose
+or close to it. Small designs are judged by `laws`. Large ones have sites so large that
+every number lies next to its share of the scores, and weights that no computation can
+add up.
 """
 
 import random
@@ -38,7 +40,9 @@ def make_calibration(rng: random.Random, *, large: bool) -> Calibration:
         n = rng.randint(10**5, 10**6) if large else rng.randint(5, 60)
         first = max(1, min(n - 3, round(share * n) + rng.randint(-2, 2)))
         ranks.append(tuple(range(first, first + numbers)))
-        votes.append(tuple(rng.randint(1, 2**19 if large else 3) for _ in range(numbers)))
+        votes.append(
+            tuple(rng.randint(1, 2**19 if large else 3) for _ in range(numbers))
+        )
         sites.append(SiteKind(count=1, n=n, names=(f"site {place:03}",)))
     total = sum(map(sum, votes))
     faulty = rng.choice((0, 0, min(2, (m - 1) // 2)))
@@ -66,15 +70,23 @@ def make_calibration(rng: random.Random, *, large: bool) -> Calibration:
 
 
 def judge(calibration: Calibration, *, large: bool) -> bool | None:
-    """Return whether the claim is true, by the distributions of the package; None where it is too close."""
+    """Return whether the claim is true, by the distributions of the package; None where
+    it is too close.
+    """
     (design,) = calibration.plan.designs
     level, data = design.levels[0], design.message.levels[0]
     if large:  # every number of a large site is next to its share of the scores
         shares = [
-            rank / (kind.n + 1) for kind, own in zip(design.kinds, data.ranks, strict=True) for rank in own
+            rank / (kind.n + 1)
+            for kind, own in zip(design.kinds, data.ranks, strict=True)
+            for rank in own
         ]
         low, high = min(shares) - 0.02, max(shares) + 0.02
-        lost = sum(sorted(map(sum, data.all_votes()))[-design.max_faulty :]) if design.max_faulty else 0
+        lost = (
+            sum(sorted(map(sum, data.all_votes()))[-design.max_faulty :])
+            if design.max_faulty
+            else 0
+        )
         if (level.votes or 0) <= lost:
             return False
         if low < level.confidence_level < high:
@@ -97,7 +109,9 @@ def judge(calibration: Calibration, *, large: bool) -> bool | None:
 def find_coverage(findings: list[Finding]) -> bool | None:
     """Return what the audit says of the coverage."""
     (holds,) = {
-        finding.holds for finding in findings if ": " in finding.claim and "votes" not in finding.claim
+        finding.holds
+        for finding in findings
+        if ": " in finding.claim and "votes" not in finding.claim
     }
     return holds
 
@@ -114,16 +128,21 @@ def claim(seed: int) -> int:
     try:
         fc.pages.certificate(calibration)
     except UnverifiedError:
-        assert not all(finding.holds for finding in findings), "a verified claim gets no certificate"
+        assert not all(finding.holds for finding in findings), (
+            "a verified claim gets no certificate"
+        )
     else:
-        assert all(finding.holds for finding in findings), "a certificate without a verified claim"
+        assert all(finding.holds for finding in findings), (
+            "a certificate without a verified claim"
+        )
     return 1
 
 
 SECTION = Section(
     "claims",
     "random designs",
-    "`verify` accepts no false claim and rejects no true one; no certificate without a verified claim",
+    "`verify` accepts no false claim and rejects no true one; no certificate without a"
+    " verified claim",
     claim,
     runs=5_000,
     quick=20,

@@ -1,4 +1,6 @@
-"""Honest calibrations of every promise, message and criterion, for the audit to check."""
+"""Honest calibrations of every promise, message and criterion, for the audit to
+check.
+"""
 
 import numpy as np
 
@@ -25,11 +27,23 @@ def answer(plan, sizes, *, keys=None, seed=0):
     private = any(getattr(design.message, "epsilon", None) for design in plan.designs)
     options = {"ledger": Free(), "dataset": "D"} if private else {}
     for site, own in sizes.items():
-        groups = np.repeat(list(own), list(own.values())) if isinstance(own, dict) else None
+        groups = (
+            np.repeat(list(own), list(own.values())) if isinstance(own, dict) else None
+        )
         scores = rng.random(own if groups is None else groups.size)
         key = None if keys is None else keys[site]
         policy = fc.SitePolicy.unlimited()
-        reports.append(fc.report(plan, scores, site=site, groups=groups, key=key, policy=policy, **options))
+        reports.append(
+            fc.report(
+                plan,
+                scores,
+                site=site,
+                groups=groups,
+                key=key,
+                policy=policy,
+                **options,
+            )
+        )
     return reports
 
 
@@ -53,7 +67,13 @@ def signed_groups():
 
 
 def signed():
-    plan = fc.plan(n_points=SIZES, keys=PUBLIC, criterion="conditional", delta=0.3, confidence_level=0.8)
+    plan = fc.plan(
+        n_points=SIZES,
+        keys=PUBLIC,
+        criterion="conditional",
+        delta=0.3,
+        confidence_level=0.8,
+    )
     reports = answer(plan, without(SIZES, "A"), keys=KEYS)
     return fc.calibrate(plan, reports), reports
 
@@ -103,14 +123,22 @@ HONEST = {
     ),
     "signed, conditional, one missing": signed,
     "unnamed, faulty, one missing": lambda: opened(
-        dict.fromkeys("ABCDEF", 60), n_sites=7, n_points=60, confidence_level=0.7, max_faulty=1
+        dict.fromkeys("ABCDEF", 60),
+        n_sites=7,
+        n_points=60,
+        confidence_level=0.7,
+        max_faulty=1,
     ),
     "faulty, uneven": lambda: plain(LARGER, confidence_level=0.7, max_faulty=1),
     "faulty, uneven, three numbers": lambda: plain(
         {**LARGER, "E": 120}, confidence_level=0.7, max_faulty=1, numbers=3
     ),
-    "open": lambda: opened(SIZES, n_sites=7, confidence_level=0.8, criterion="marginal"),
-    "open, three numbers": lambda: opened(SIZES, n_sites=list(SIZES), confidence_level=[0.7, 0.8], numbers=3),
+    "open": lambda: opened(
+        SIZES, n_sites=7, confidence_level=0.8, criterion="marginal"
+    ),
+    "open, three numbers": lambda: opened(
+        SIZES, n_sites=list(SIZES), confidence_level=[0.7, 0.8], numbers=3
+    ),
     "open, each site": lambda: opened(SIZES, promise="each-site", confidence_level=0.8),
     "groups, signed": signed_groups,
     "groups by class": by_class,
@@ -131,20 +159,38 @@ HONEST = {
         LARGER, without(LARGER, "C"), promise="mixture", confidence_level=0.9
     ),
     "mixture of given shares": lambda: plain(
-        LARGER, promise="mixture", mixture={"A": 0.2, "B": 0.5, "C": 0.1, "D": 0.2}, confidence_level=0.8
+        LARGER,
+        promise="mixture",
+        mixture={"A": 0.2, "B": 0.5, "C": 0.1, "D": 0.2},
+        confidence_level=0.8,
     ),
-    "cases": lambda: opened(SIZES, n_sites=6, promise="new-site", confidence_level=0.6, numbers=2),
+    "cases": lambda: opened(
+        SIZES, n_sites=6, promise="new-site", confidence_level=0.6, numbers=2
+    ),
     "cases of small sites": lambda: plain(
         {**TEN, "A": 2}, promise="new-site", numbers=3, confidence_level=[0.5, 0.8]
     ),
     "new sites": lambda: plain(
-        TEN, promise="new-site", criterion="conditional", delta=0.3, confidence_level=0.6
+        TEN,
+        promise="new-site",
+        criterion="conditional",
+        delta=0.3,
+        confidence_level=0.6,
     ),
     "new sites, open": lambda: opened(
-        TEN, n_sites=11, promise="new-site", criterion="conditional", delta=0.3, confidence_level=0.6
+        TEN,
+        n_sites=11,
+        promise="new-site",
+        criterion="conditional",
+        delta=0.3,
+        confidence_level=0.6,
     ),
-    "curve": lambda: plain(SIZES, without(SIZES, "A"), curve=GRID, confidence_level=[0.6, 0.8]),
-    "curve, conditional": lambda: plain(SIZES, curve=GRID, criterion="conditional", confidence_level=0.8),
+    "curve": lambda: plain(
+        SIZES, without(SIZES, "A"), curve=GRID, confidence_level=[0.6, 0.8]
+    ),
+    "curve, conditional": lambda: plain(
+        SIZES, curve=GRID, criterion="conditional", confidence_level=0.8
+    ),
     "curve, open": lambda: opened(SIZES, n_sites=6, curve=GRID, confidence_level=0.8),
     "curve, mixture": lambda: plain(
         SIZES, without(SIZES, "C"), curve=GRID, promise="mixture", confidence_level=0.7
@@ -153,11 +199,21 @@ HONEST = {
         SIZES, n_sites=6, curve=GRID, promise="each-site", confidence_level=0.7
     ),
     "curve, each site": lambda: plain(
-        SIZES, without(SIZES, "C"), curve=GRID, promise="each-site", confidence_level=0.8
+        SIZES,
+        without(SIZES, "C"),
+        curve=GRID,
+        promise="each-site",
+        confidence_level=0.8,
     ),
-    "private curve": lambda: noisy(LARGER, without(LARGER, "B"), confidence_level=[0.6, 0.7]),
+    "private curve": lambda: noisy(
+        LARGER, without(LARGER, "B"), confidence_level=[0.6, 0.7]
+    ),
     "private curve, conditional, signed": lambda: noisy(
-        LARGER, keys={**KEYS}, criterion="conditional", confidence_level=0.6, epsilon=10.0
+        LARGER,
+        keys={**KEYS},
+        criterion="conditional",
+        confidence_level=0.6,
+        epsilon=10.0,
     ),
     "private curve, each site": lambda: noisy(
         LARGER, promise="each-site", confidence_level=0.6, epsilon=10.0

@@ -1,9 +1,10 @@
 """Ledgers that are killed, lose power, fill the disk, are raced for, or are damaged.
 
-One answer is drawn by a child process that is stopped at every system call (ptrace). Its folder is copied
-there, and so is what of it had reached the disk: files as at their last fsync, the directory as at
-its own. A kill leaves a copy as it is; a power cut leaves any subset of the sectors, and of the directory's
-entries, that had not been synchronised.
+One answer is drawn by a child process that is stopped at every system call (ptrace).
+Its folder is copied there, and so is what of it had reached the disk: files as at their
+last fsync, the directory as at its own. A kill leaves a copy as it is; a power cut
+leaves any subset of the sectors, and of the directory's entries, that had not been
+synchronised.
 """
 
 import contextlib
@@ -34,10 +35,19 @@ DATA = fingerprint([1.0, 2.0])
 Files = dict[str, bytes]
 
 
-def ask(ledger: Ledger, plan: str = "plan", sample: Callable[[], str] = lambda: secrets.token_hex(8)) -> str:
+def ask(
+    ledger: Ledger,
+    plan: str = "plan",
+    sample: Callable[[], str] = lambda: secrets.token_hex(8),
+) -> str:
     """Ask a ledger for its answer to a plan."""
     return ledger.answer(
-        "cases", plan_digest=plan, site="A", epsilon=COST, data_fingerprint=DATA, sample=sample
+        "cases",
+        plan_digest=plan,
+        site="A",
+        epsilon=COST,
+        data_fingerprint=DATA,
+        sample=sample,
     )
 
 
@@ -80,28 +90,38 @@ def wait(pid: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def check_ledger(path: Path, released: set[str], drawn: set[str], plan: str = "plan") -> None:
+def check_ledger(
+    path: Path, released: set[str], drawn: set[str], plan: str = "plan"
+) -> None:
     """One charge per plan, on disk before anything was drawn; one answer, for ever."""
     ledger = Ledger(path)
-    charged = [entry.plan for entry in ledger.entries() if entry.kind == "charge"].count(plan)
-    assert charged == 1 or (charged == 0 and not released and not drawn), "drawn or released without a charge"
+    charged = [
+        entry.plan for entry in ledger.entries() if entry.kind == "charge"
+    ].count(plan)
+    assert charged == 1 or (charged == 0 and not released and not drawn), (
+        "drawn or released without a charge"
+    )
     assert len(released) <= 1, "two answers were released"
     assert ledger.spent("cases") <= BUDGET, "overspent"
     answer = ask(ledger, plan)
     assert released <= {answer}, "another answer than the one that was released"
     assert ask(Ledger(path), plan) == answer, "the answer changed"
-    charged = [entry.plan for entry in ledger.entries() if entry.kind == "charge"].count(plan)
+    charged = [
+        entry.plan for entry in ledger.entries() if entry.kind == "charge"
+    ].count(plan)
     assert charged == 1, f"{charged} charges for one answer"
 
 
-# -- a child that is stopped at every system call ----------------------------------------------------------
+# -- a child that is stopped at every system call --------------------------------------
 
 _TRACE_ME, _NEXT_CALL, _SET_OPTIONS, _CALL_INFO = 0, 24, 0x4200, 0x420E
 _SYNC_CALLS = {"x86_64": (74, 75), "aarch64": (82, 83)}
 
 
 class _CallInfo(ctypes.Structure):
-    """Head of ``struct ptrace_syscall_info``; the operation is 1 where a call begins, 2 where it ends."""
+    """Head of ``struct ptrace_syscall_info``; the operation is 1 where a call begins, 2
+    where it ends.
+    """
 
     _fields_ = (
         ("operation", ctypes.c_uint8),
@@ -122,7 +142,8 @@ def _ptrace(request: int, pid: int, address: int = 0, data: int = 0) -> int:
 
 @dataclass(frozen=True)
 class Moment:
-    """Disk between two system calls: as processes see it, and as far as it was synchronised.
+    """Disk between two system calls: as processes see it, and as far as it was
+    synchronised.
 
     Parameters
     ----------
@@ -172,7 +193,9 @@ class Disk:
         return {file.name: file.read_bytes() for file in self.folder.iterdir()}
 
     def note_call(self, pid: int, files: Files) -> None:
-        """Follow a stopped process: what an fsync was asked for when it began is on disk when it ends."""
+        """Follow a stopped process: what an fsync was asked for when it began is on
+        disk when it ends.
+        """
         info = _CallInfo()
         _ptrace(_CALL_INFO, pid, ctypes.sizeof(info), ctypes.addressof(info))
         if self._syncing and info.operation == 2:
@@ -190,7 +213,11 @@ class Disk:
 def trace_answer() -> tuple[Moment, ...]:
     """Trace one answer, and return the distinct moments of its folder."""
     with new_folder() as outside:
-        folder, drawn, released = outside / "site", outside / "drawn", outside / "released"
+        folder, drawn, released = (
+            outside / "site",
+            outside / "drawn",
+            outside / "released",
+        )
         folder.mkdir()
         path = new_ledger(folder)
 
@@ -206,18 +233,33 @@ def trace_answer() -> tuple[Moment, ...]:
             released.write_text(ask(Ledger(path), sample=sample))
 
         files = {file.name: file.read_bytes() for file in folder.iterdir()}
-        disk, moments, pid = Disk(folder, files, frozenset(files)), list[Moment](), in_child(traced)
+        disk, moments, pid = (
+            Disk(folder, files, frozenset(files)),
+            list[Moment](),
+            in_child(traced),
+        )
         while os.WIFSTOPPED(status := os.waitpid(pid, 0)[1]):
             before, files = files, disk.read()
-            disk.synced = {**disk.synced, **dict.fromkeys(files.keys() - before.keys(), b"")}
+            disk.synced = {
+                **disk.synced,
+                **dict.fromkeys(files.keys() - before.keys(), b""),
+            }
             if not moments:
                 _ptrace(_SET_OPTIONS, pid, 0, 1 | 1 << 20)
             disk.note_call(pid, files)
-            moment = Moment(files, disk.synced, disk.entries, read_lines(drawn), read_lines(released))
+            moment = Moment(
+                files,
+                disk.synced,
+                disk.entries,
+                read_lines(drawn),
+                read_lines(released),
+            )
             if not moments or moment != moments[-1]:
                 moments.append(moment)
             _ptrace(_NEXT_CALL, pid)
-        assert status == 0, "the traced process failed, or this machine does not allow tracing"
+        assert status == 0, (
+            "the traced process failed, or this machine does not allow tracing"
+        )
         return tuple(moments)
 
 
@@ -239,7 +281,9 @@ def kill(seed: int) -> int:
 
 
 def cut_power(seed: int) -> int:
-    """Cut the power: of what was not synchronised, any sector and any entry of the directory is lost."""
+    """Cut the power: of what was not synchronised, any sector and any entry of the
+    directory is lost.
+    """
     rng, moments = random.Random(seed), trace_answer()
     moment = rng.choice(moments)
     keep = rng.choice((0.0, 0.1, 0.5, 0.9, 1.0))
@@ -250,14 +294,19 @@ def cut_power(seed: int) -> int:
         else:
             is_there = True
         if is_there:
-            new, old = moment.files.get(name, moment.synced.get(name, b"")), moment.synced.get(name, b"")
+            new, old = (
+                moment.files.get(name, moment.synced.get(name, b"")),
+                moment.synced.get(name, b""),
+            )
             files[name] = mix_sectors(new, old, rng, keep)
     check_state(files, moment)
     return 1
 
 
 def mix_sectors(new: bytes, old: bytes, rng: random.Random, keep: float) -> bytes:
-    """Return a content of which each sector is as new or as old, and so is the length."""
+    """Return a content of which each sector is as new or as old, and so is the
+    length.
+    """
     length = len(new) if rng.random() < keep else len(old)
     mixed = bytearray(max(len(new), len(old)))
     for start in range(0, len(mixed), SECTOR):
@@ -267,7 +316,7 @@ def mix_sectors(new: bytes, old: bytes, rng: random.Random, keep: float) -> byte
     return bytes(mixed[:length])
 
 
-# -- full disks, races, damaged files ----------------------------------------------------------------------
+# -- full disks, races, damaged files --------------------------------------------------
 
 
 def fill_disk(seed: int) -> int:
@@ -281,15 +330,26 @@ def fill_disk(seed: int) -> int:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             ledger = Ledger(path)
             limit = rng.choice(
-                (0, 512, 1024, 4096, path.stat().st_size - rng.randrange(5000), rng.randrange(40_000))
+                (
+                    0,
+                    512,
+                    1024,
+                    4096,
+                    path.stat().st_size - rng.randrange(5000),
+                    rng.randrange(40_000),
+                )
             )
-            resource.setrlimit(resource.RLIMIT_FSIZE, (max(0, limit), resource.RLIM_INFINITY))
+            resource.setrlimit(
+                resource.RLIMIT_FSIZE, (max(0, limit), resource.RLIM_INFINITY)
+            )
 
             def sample() -> str:
                 text = secrets.token_hex(8)
                 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
                 drawn.write_text(text)
-                resource.setrlimit(resource.RLIMIT_FSIZE, (max(0, limit), resource.RLIM_INFINITY))
+                resource.setrlimit(
+                    resource.RLIMIT_FSIZE, (max(0, limit), resource.RLIM_INFINITY)
+                )
                 return text
 
             with contextlib.suppress(LedgerError):
@@ -303,7 +363,9 @@ def fill_disk(seed: int) -> int:
 
 
 def race(seed: int) -> int:
-    """Let six processes ask for two answers at once, some of which are killed on the way."""
+    """Let six processes ask for two answers at once, some of which are killed on the
+    way.
+    """
     rng = random.Random(seed)
     with new_folder() as folder:
         path = new_ledger(folder, answers=0)
@@ -312,7 +374,9 @@ def race(seed: int) -> int:
         for number, plan in enumerate(plans):
             last = rng.randrange(80) if rng.random() < 0.5 else None
 
-            def attempt(number: int = number, plan: str = plan, last: int | None = last) -> None:
+            def attempt(
+                number: int = number, plan: str = plan, last: int | None = last
+            ) -> None:
                 os.close(go)
                 os.read(waiting, 1)
                 if last is not None:
@@ -341,7 +405,9 @@ def kill_at_statement(last: int) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
             return super().execute(*arguments)
 
-    sqlite3.connect = lambda *arguments, **how: connect(*arguments, **how, factory=Dying)
+    sqlite3.connect = lambda *arguments, **how: connect(
+        *arguments, **how, factory=Dying
+    )
 
 
 @lru_cache(maxsize=1)
@@ -349,11 +415,15 @@ def undamaged() -> tuple[Files, tuple[Any, ...]]:
     """Return the files of a ledger with some history, and its entries."""
     with new_folder() as folder:
         path = new_ledger(folder, answers=3)
-        return {file.name: file.read_bytes() for file in folder.iterdir()}, Ledger(path).entries()
+        return {file.name: file.read_bytes() for file in folder.iterdir()}, Ledger(
+            path
+        ).entries()
 
 
 def damage(seed: int) -> int:
-    """Damage the bytes of a ledger, or edit it through SQL: it is refused, or as it was."""
+    """Damage the bytes of a ledger, or edit it through SQL: it is refused, or as it
+    was.
+    """
     rng, (files, entries) = random.Random(seed), undamaged()
     with new_folder() as folder:
         for name, content in files.items():
@@ -376,7 +446,11 @@ def damage(seed: int) -> int:
 
 def damage_bytes(content: bytes, rng: random.Random) -> bytes:
     """Return a damaged copy."""
-    raw, place, length = bytearray(content), rng.randrange(len(content)), rng.choice((1, 16, 512, 4096))
+    raw, place, length = (
+        bytearray(content),
+        rng.randrange(len(content)),
+        rng.choice((1, 16, 512, 4096)),
+    )
     match rng.randrange(6):
         case 0:
             raw[place] ^= 1 << rng.randrange(8)
@@ -389,21 +463,28 @@ def damage_bytes(content: bytes, rng: random.Random) -> bytes:
             part = content[other : other + length]
             raw[place : place + len(part)] = part
         case 4:
-            raw[place : place + length] = rng.randbytes(len(raw[place : place + length]))
+            raw[place : place + length] = rng.randbytes(
+                len(raw[place : place + length])
+            )
         case _:
             del raw[place : place + length]
     return bytes(raw)
 
 
 def edit_by_sql(path: Path, rng: random.Random) -> None:
-    """Change, remove, repeat or swap entries, as somebody with a database browser would."""
+    """Change, remove, repeat or swap entries, as somebody with a database browser
+    would.
+    """
     number = rng.randrange(1, 8)
     statements = (
         f"UPDATE entries SET epsilon = '0.001' WHERE number = {number}",
         f"DELETE FROM entries WHERE number = {number}",
         f"DELETE FROM entries WHERE number >= {number}",
-        "INSERT INTO entries SELECT max(number) + 1, time, kind, dataset, plan, site, by_plan, '5', "
-        "fingerprint, answer, numbers, reason, seal FROM entries",
+        (
+            "INSERT INTO entries SELECT max(number) + 1, time, kind, dataset, plan,"
+            " site, by_plan, '5', fingerprint, answer, numbers, reason, seal FROM"
+            " entries"
+        ),
         f"UPDATE entries SET plan = 'another' WHERE number = {number}",
         f"UPDATE entries SET answer = 'another' WHERE number = {number}",
         f"UPDATE entries SET number = -number WHERE number = {number}",
@@ -411,7 +492,9 @@ def edit_by_sql(path: Path, rng: random.Random) -> None:
         "UPDATE head SET key = 'another'",
     )
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        triggers = connection.execute(
+            "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
+        ).fetchall()
         for name, _ in triggers:
             connection.execute(f"DROP TRIGGER {name}")
         connection.execute(rng.choice(statements))
@@ -423,9 +506,28 @@ _ONE_ANSWER = "one charge, on disk before the draw; one answer, whoever asks aga
 SECTIONS = (
     Section("kills", "kills at every system call", _ONE_ANSWER, kill, 600, 60),
     Section(
-        "power", "power cuts with any subset of unsynced sectors lost", _ONE_ANSWER, cut_power, 2_000, 100
+        "power",
+        "power cuts with any subset of unsynced sectors lost",
+        _ONE_ANSWER,
+        cut_power,
+        2_000,
+        100,
     ),
     Section("full-disks", "full disks", _ONE_ANSWER, fill_disk, 1_000, 40),
-    Section("races", "races of six processes, half of them killed", _ONE_ANSWER, race, 500, 4),
-    Section("damage", "damaged ledgers", "refused, or every entry as it was", damage, 10_000, 150),
+    Section(
+        "races",
+        "races of six processes, half of them killed",
+        _ONE_ANSWER,
+        race,
+        500,
+        4,
+    ),
+    Section(
+        "damage",
+        "damaged ledgers",
+        "refused, or every entry as it was",
+        damage,
+        10_000,
+        150,
+    ),
 )

@@ -1,4 +1,6 @@
-"""Random and hostile questions to the planner: each is answered or refused, within a budget."""
+"""Random and hostile questions to the planner: each is answered or refused, within a
+budget.
+"""
 
 import json
 import random
@@ -20,7 +22,11 @@ _MEGABYTES = 700  # of a worker with its libraries
 _PATHS = ("plan", "plan", "promises", "cases", "document")
 _LARGE: tuple[dict[str, Any], ...] = (
     {"sites": 10_000, "points": 1_000_000, "numbers": 20, "max_faulty": 4_000},
-    {"sites": 10_000, "points": 1_000_000, "privacy": {"epsilon": 0.001, "bins": 1000, "analysis": "paper"}},
+    {
+        "sites": 10_000,
+        "points": 1_000_000,
+        "privacy": {"epsilon": 0.001, "bins": 1000, "analysis": "paper"},
+    },
     {"sites": 10_000, "points": 1_000_000, "privacy": {"epsilon": 0.001, "bins": 1000}},
     {"sites": 10_000, "points": 7, "numbers": 5, "max_faulty": 4_000},
     {"points": [999_900, 999_940] * 1000, "numbers": 20},
@@ -28,12 +34,20 @@ _LARGE: tuple[dict[str, Any], ...] = (
 
 
 def make_question(rng: random.Random) -> bytes:
-    """Return the body of a question: one that takes long, or random values in all fields, perhaps damaged."""
+    """Return the body of a question: one that takes long, or random values in all
+    fields, perhaps damaged.
+    """
     sites = rng.choice((1, 3, 10, 40, 10_000))
-    question: dict[str, Any] = {"sites": sites, "points": rng.choice((1, 19, 300, 10**6))}
+    question: dict[str, Any] = {
+        "sites": sites,
+        "points": rng.choice((1, 19, 300, 10**6)),
+    }
     if rng.random() < 0.3:
         sizes = [rng.choice((5, 50, 77, 10**6)) for _ in range(min(sites, 200))]
-        names = [rng.choice("aµ\ufdfaＡ") * rng.choice((1, 100)) + str(i) for i in range(len(sizes))]
+        names = [
+            rng.choice("aµ\ufdfaＡ") * rng.choice((1, 100)) + str(i)
+            for i in range(len(sizes))
+        ]
         question = {"points": sizes, **({"names": names} if rng.random() < 0.5 else {})}
     options: dict[str, Any] = {
         "confidence_level": rng.choice((0.01, 0.5, 0.9, 0.9999)),
@@ -78,7 +92,12 @@ async def ask(app: Starlette, path: str, query: str, body: bytes) -> tuple[int, 
 
     scope = {
         **{"type": "http", "http_version": "1.1", "scheme": "http", "method": "POST"},
-        **{"path": path, "raw_path": path.encode(), "root_path": "", "query_string": query.encode()},
+        **{
+            "path": path,
+            "raw_path": path.encode(),
+            "root_path": "",
+            "query_string": query.encode(),
+        },
         "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
     }
     await app(scope, receive, send)
@@ -86,7 +105,9 @@ async def ask(app: Starlette, path: str, query: str, body: bytes) -> tuple[int, 
 
 
 async def judge(questions: list[tuple[str, str, bytes]]) -> None:
-    """Ask all questions; one that takes the time of the server itself ends this process."""
+    """Ask all questions; one that takes the time of the server itself ends this
+    process.
+    """
     app = create_app(seconds=SECONDS)
     async with app.router.lifespan_context(app):
         for path, query, body in questions:
@@ -100,9 +121,13 @@ async def judge(questions: list[tuple[str, str, bytes]]) -> None:
     signal.setitimer(signal.ITIMER_PROF, 0)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     most = len(questions) * (SECONDS + _START) + 3 * _START
-    assert used.ru_utime + used.ru_stime < most, f"workers took {used.ru_utime + used.ru_stime:.1f} s"
+    assert used.ru_utime + used.ru_stime < most, (
+        f"workers took {used.ru_utime + used.ru_stime:.1f} s"
+    )
     # A worker begins as a copy of this process, which may be larger.
-    largest = max(_MEGABYTES * 2**10, 1.02 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    largest = max(
+        _MEGABYTES * 2**10, 1.02 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    )
     assert used.ru_maxrss < largest, f"a worker took {used.ru_maxrss >> 10} MB"
 
 
@@ -111,8 +136,13 @@ def question_planner(seed: int) -> int:
     rng = random.Random(seed)
     questions = []
     for _ in range(PER_SEED):
-        options = {"coverage": rng.choice(("0.88", "0.99", "nan")), "compare": rng.choice(("yes", "no"))}
-        questions.append((f"/api/{rng.choice(_PATHS)}", urlencode(options), make_question(rng)))
+        options = {
+            "coverage": rng.choice(("0.88", "0.99", "nan")),
+            "compare": rng.choice(("yes", "no")),
+        }
+        questions.append(
+            (f"/api/{rng.choice(_PATHS)}", urlencode(options), make_question(rng))
+        )
     run_limited(lambda: anyio.run(judge, questions))
     return PER_SEED
 

@@ -1,4 +1,5 @@
-"""Empirical privacy audit from the bytes of a file to the report: a lower bound on epsilon.
+"""Empirical privacy audit from the bytes of a file to the report: a lower bound on
+epsilon.
 
 ``python -m torture.privacy`` prints the bound of one audit.
 """
@@ -24,14 +25,17 @@ ODD = ["1.5", "", "x", '"', "nan", "inf", "7,8,9", "\x00"]
 def trial(seed: int) -> int:
     """Audit one pair of files that differ in one record."""
     bound = lower_bound(seed)
-    assert bound <= EPSILON, f"epsilon is at least {bound:.3f}, and {EPSILON} was claimed"
+    assert bound <= EPSILON, (
+        f"epsilon is at least {bound:.3f}, and {EPSILON} was claimed"
+    )
     return 2 * DRAWS
 
 
 SECTION = Section(
     "privacy",
     "private reports of neighbouring files",
-    "the lower confidence bound on epsilon (wrong once in 10⁷) is at most the epsilon that was claimed",
+    "the lower confidence bound on epsilon (wrong once in 10⁷) is at most the epsilon"
+    " that was claimed",
     trial,
     runs=20,
     quick=1,
@@ -39,19 +43,25 @@ SECTION = Section(
 
 
 def lower_bound(seed: int) -> float:
-    """Return a lower confidence bound on epsilon, from reports of two files that differ in one record.
+    """Return a lower confidence bound on epsilon, from reports of two files that differ
+    in one record.
 
-    The event is fixed beforehand, that with the largest ratio of probabilities: the first count is at least,
-    and the last at most, what it is without noise. Both probabilities are bounded by Clopper and Pearson.
+    The event is fixed beforehand, that with the largest ratio of probabilities: the
+    first count is at least, and the last at most, what it is without noise. Both
+    probabilities are bounded by Clopper and Pearson.
     """
     rng = np.random.default_rng(seed)
     lines = [f"{value:.6f}" for value in rng.random(CASES)]
     place = int(rng.integers(CASES))
     inside, outside = (
-        [*lines[:place], record, *lines[place + 1 :]] for record in ("0.0", ODD[seed % len(ODD)])
+        [*lines[:place], record, *lines[place + 1 :]]
+        for record in ("0.0", ODD[seed % len(ODD)])
     )
     values = np.array([float(line) for line in inside])
-    first, last = np.count_nonzero(values <= 1 / CELLS), np.count_nonzero(values > 1 - 1 / CELLS)
+    first, last = (
+        np.count_nonzero(values <= 1 / CELLS),
+        np.count_nonzero(values > 1 - 1 / CELLS),
+    )
     hits, misses = (
         sum(counts[0] >= first and counts[-1] <= last for counts in answer_file(lines))
         for lines in (inside, outside)
@@ -63,7 +73,9 @@ def lower_bound(seed: int) -> float:
 
 
 def answer_file(lines: list[str]) -> list[tuple[int, ...]]:
-    """Return the counts of independent reports from one file, each read again and charged to a ledger."""
+    """Return the counts of independent reports from one file, each read again and
+    charged to a ledger.
+    """
     privacy = fc.Privacy(epsilon=EPSILON, bins=fc.Bins.uniform(0, 1, CELLS))
     memory = Path("/dev/shm")  # waiting for a disk is no part of the audit
     with (
@@ -79,9 +91,14 @@ def answer_file(lines: list[str]) -> list[tuple[int, ...]]:
                 ledger = fc.Ledger.create(Path(folder, f"{i}.db"))
                 ledger.set_budget("D", 50 * EPSILON)
             scores = read_cases(plan, path, CaseColumns(), private=True)[1]
-            reports.append(fc.report(plan, scores, site=f"site {i}", ledger=ledger, dataset="D"))
+            reports.append(
+                fc.report(plan, scores, site=f"site {i}", ledger=ledger, dataset="D")
+            )
     return [report.payload.counts for report in reports]
 
 
 if __name__ == "__main__":
-    print(f"{2 * DRAWS} reports: epsilon is at least {lower_bound(0):.3f}, and {EPSILON} is claimed")
+    print(
+        f"{2 * DRAWS} reports: epsilon is at least {lower_bound(0):.3f}, and {EPSILON}"
+        " is claimed"
+    )

@@ -1,4 +1,6 @@
-"""Records of private files replaced by anything: the number of scores and all other scores must stay."""
+"""Records of private files replaced by anything: the number of scores and all other
+scores must stay.
+"""
 
 import random
 import tempfile
@@ -17,12 +19,35 @@ from torture._run import Section
 PER_SEED = 40
 PRIVACY = fc.Privacy(epsilon=4.0, bins=fc.Bins.uniform(0, 1, 10))
 PLANS = {
-    name: fc.plan(n_sites=3, n_points=300, confidence_level=0.5, score=name, privacy=PRIVACY)
+    name: fc.plan(
+        n_sites=3, n_points=300, confidence_level=0.5, score=name, privacy=PRIVACY
+    )
     for name in ("absolute", "normalized", "cqr", "lac", "aps", "missed-labels")
 }
-COLUMNS = {"absolute": 1, "normalized": 2, "cqr": 2, "lac": 3, "aps": 3, "missed-labels": 2}
+COLUMNS = {
+    "absolute": 1,
+    "normalized": 2,
+    "cqr": 2,
+    "lac": 3,
+    "aps": 3,
+    "missed-labels": 2,
+}
 TEXTS = [
-    *("", " ", "NA", "nan", "inf", "-inf", "1e999", "-1e999", "9" * 400, "0x10", "1_0", "1,200", "1.200"),
+    *(
+        "",
+        " ",
+        "NA",
+        "nan",
+        "inf",
+        "-inf",
+        "1e999",
+        "-1e999",
+        "9" * 400,
+        "0x10",
+        "1_0",
+        "1,200",
+        "1.200",
+    ),
     *(
         '"',
         '""',
@@ -68,13 +93,28 @@ BYTES = [
     b"\x80",
     b"\x81\n",
 ]
-CELLS = [None, float("nan"), float("inf"), -float("inf"), 1e308, -1e308, 0.0, -1.0, 5e-324, 2.0**53, 0.5]
+CELLS = [
+    None,
+    float("nan"),
+    float("inf"),
+    -float("inf"),
+    1e308,
+    -1e308,
+    0.0,
+    -1.0,
+    5e-324,
+    2.0**53,
+    0.5,
+]
 
 
 def trial(seed: int) -> int:
     """Replace records of one file, and compare what is read."""
     rng = random.Random(seed)
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(action="ignore"):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        warnings.catch_warnings(action="ignore"),
+    ):
         kind = rng.choice([_csv, _csv, _csv, _csv, _parquet, _npy, _refused])
         return kind(rng, Path(folder))
 
@@ -82,7 +122,8 @@ def trial(seed: int) -> int:
 SECTION = Section(
     "records",
     "record replacements",
-    "one record changes neither the number of scores, nor another score, nor whether there is an answer",
+    "one record changes neither the number of scores, nor another score, nor whether"
+    " there is an answer",
     trial,
     runs=800,
     quick=12,
@@ -92,31 +133,45 @@ SECTION = Section(
 def outcome(path: Path, options: dict[str, object]) -> np.ndarray | str:
     """Return the scores of a private answer, or that there are none."""
     try:
-        plan, dialect, named = options["plan"], options.get("dialect"), ("column", "target", "prediction")
+        plan, dialect, named = (
+            options["plan"],
+            options.get("dialect"),
+            ("column", "target", "prediction"),
+        )
         columns = CaseColumns(**{name: options[name] for name in named})
         draw = lambda score: np.random.default_rng(7)  # noqa: E731
-        return read_cases(plan, path, columns, dialect=dialect, private=True, draw=draw)[1]
+        return read_cases(
+            plan, path, columns, dialect=dialect, private=True, draw=draw
+        )[1]
     except ValueError:
         return "refused"
 
 
-def compare(before: np.ndarray | str, after: np.ndarray | str, place: int, what: object) -> None:
+def compare(
+    before: np.ndarray | str, after: np.ndarray | str, place: int, what: object
+) -> None:
     """Raise unless one score at most differs."""
     refused = [isinstance(scores, str) for scores in (before, after)]
-    assert refused[0] == refused[1], f"{what!r} in record {place} changes whether there is an answer"
+    assert refused[0] == refused[1], (
+        f"{what!r} in record {place} changes whether there is an answer"
+    )
     if not refused[0]:
         assert len(before) == len(after), (
             f"{what!r} in record {place}: {len(before)} became {len(after)} scores"
         )
-        others = np.arange(len(before)) != place  # what follows the last line end is no record
+        others = (
+            np.arange(len(before)) != place
+        )  # what follows the last line end is no record
         same = np.array_equal(before[others], after[others], equal_nan=True)
         assert same, f"{what!r} in record {place} changes another score"
 
 
-# -- cases -------------------------------------------------------------------------------------------------
+# -- cases -----------------------------------------------------------------------------
 
 
-def _cases(rng: random.Random) -> tuple[list[str], list[list[float]], dict[str, object]]:
+def _cases(
+    rng: random.Random,
+) -> tuple[list[str], list[list[float]], dict[str, object]]:
     """Make the names and records of a file, and the options with which it is read."""
     n, name = rng.choice([1, 2, 3, 12, 40]), rng.choice([None, *PLANS])
     if name is None:
@@ -124,10 +179,22 @@ def _cases(rng: random.Random) -> tuple[list[str], list[list[float]], dict[str, 
         rows = [[rng.expovariate(1.0), float(i)][: len(names)] for i in range(n)]
         if rng.random() < 0.3:
             rows = [[float(round(value)) for value in row] for row in rows]
-        return names, rows, {"plan": PLANS["absolute"], "column": "score", "target": None, "prediction": None}
+        return (
+            names,
+            rows,
+            {
+                "plan": PLANS["absolute"],
+                "column": "score",
+                "target": None,
+                "prediction": None,
+            },
+        )
     if name == "missed-labels":
         heads, truths = ["p0", "p1"], ["t0", "t1"]
-        rows = [[rng.randrange(2), rng.randrange(2), rng.random(), rng.random()] for _ in range(n)]
+        rows = [
+            [rng.randrange(2), rng.randrange(2), rng.random(), rng.random()]
+            for _ in range(n)
+        ]
         options = {"column": None, "target": ",".join(truths), "prediction": heads}
         return [*truths, *heads], rows, {"plan": PLANS[name], **options}
     if name in ("lac", "aps"):
@@ -146,10 +213,16 @@ def _cases(rng: random.Random) -> tuple[list[str], list[list[float]], dict[str, 
     )
 
 
-# -- CSV ---------------------------------------------------------------------------------------------------
+# -- CSV -------------------------------------------------------------------------------
 
 
-def _csv(rng: random.Random, folder: Path, *, end: bytes | None = None, encoding: str | None = None) -> int:
+def _csv(
+    rng: random.Random,
+    folder: Path,
+    *,
+    end: bytes | None = None,
+    encoding: str | None = None,
+) -> int:
     names, rows, options = _cases(rng)
     separator, end = rng.choice(",;\t|"), end or rng.choice([b"\n", b"\r\n"])
     encoding = encoding or rng.choice(["utf-8", "utf-8-sig", "cp1252", "latin-1"])
@@ -174,7 +247,10 @@ def _csv(rng: random.Random, folder: Path, *, end: bytes | None = None, encoding
         return outcome(path, options)
 
     first = end.decode().join([*announced, separator.join(heads)]).encode(encoding)
-    records = [separator.join(map(cell, row)).encode(encoding.removesuffix("-sig")) for row in rows]
+    records = [
+        separator.join(map(cell, row)).encode(encoding.removesuffix("-sig"))
+        for row in rows
+    ]
     if encoding.startswith("utf-16"):
         records = [record.removeprefix(b"\xff\xfe") for record in records]
     if rng.random() < 0.2:
@@ -182,18 +258,32 @@ def _csv(rng: random.Random, folder: Path, *, end: bytes | None = None, encoding
     terminated, path = rng.random() < 0.7, folder / f"t.{rng.choice(['csv', 'txt'])}"
     before = write(records)
     for _ in range(PER_SEED):
-        place, replaced = rng.randrange(len(records)), _line(rng, separator, end, len(names))
-        compare(before, write([*records[:place], replaced, *records[place + 1 :]]), place, replaced)
+        place, replaced = (
+            rng.randrange(len(records)),
+            _line(rng, separator, end, len(names)),
+        )
+        compare(
+            before,
+            write([*records[:place], replaced, *records[place + 1 :]]),
+            place,
+            replaced,
+        )
     return PER_SEED
 
 
 def _line(rng: random.Random, separator: str, end: bytes, width: int) -> bytes:
-    """Make a record of anything but the line end of the file; other line ends are allowed."""
+    """Make a record of anything but the line end of the file; other line ends are
+    allowed.
+    """
     pieces: list[bytes] = []
     for _ in range(rng.choice([1, 1, width, rng.randrange(8)])):
         kind = rng.random()
         if kind < 0.6:
-            text = rng.choice(TEXTS) if kind < 0.5 else repr(rng.gauss(0, 10.0 ** rng.randrange(9)))
+            text = (
+                rng.choice(TEXTS)
+                if kind < 0.5
+                else repr(rng.gauss(0, 10.0 ** rng.randrange(9)))
+            )
             encoding = rng.choice(["utf-8", "cp1252", "utf-16-le"])
             pieces.append(text.encode(encoding, "replace"))
         else:
@@ -211,7 +301,10 @@ def _refused(rng: random.Random, folder: Path) -> int:
         return _csv(rng, folder, end=b"\r", encoding="utf-8")
     if kind == 1:
         return _csv(rng, folder, encoding="utf-16")
-    path, options = folder / "t.csv", {"plan": PLANS["absolute"], "column": None, "target": None}
+    path, options = (
+        folder / "t.csv",
+        {"plan": PLANS["absolute"], "column": None, "target": None},
+    )
     for _ in range(PER_SEED):
         whole = [str(rng.randrange(100)).encode() for _ in range(5)]
         whole[rng.randrange(1, 5)] = _line(rng, ",", b"\n", 1)
@@ -221,17 +314,22 @@ def _refused(rng: random.Random, folder: Path) -> int:
     return PER_SEED
 
 
-# -- Parquet and .npy --------------------------------------------------------------------------------------
+# -- Parquet and .npy ------------------------------------------------------------------
 
 
 def _parquet(rng: random.Random, folder: Path) -> int:
-    """Replace rows of a table of numbers, which its schema says: a column of texts is refused."""
+    """Replace rows of a table of numbers, which its schema says: a column of texts is
+    refused.
+    """
     names, rows, options = _cases(rng)
     path = folder / "t.parquet"
 
     def write(rows: list[list[object]], dtype: Any = pl.Float64) -> np.ndarray | str:
         columns = [list(column) for column in zip(*rows, strict=True)]
-        frame = {name: pl.Series(own, dtype=dtype) for name, own in zip(names, columns, strict=True)}
+        frame = {
+            name: pl.Series(own, dtype=dtype)
+            for name, own in zip(names, columns, strict=True)
+        }
         pl.DataFrame(frame).write_parquet(path)
         return outcome(path, options)
 
@@ -240,14 +338,23 @@ def _parquet(rng: random.Random, folder: Path) -> int:
     for _ in range(tries):
         place = rng.randrange(len(rows))
         replaced = [rng.choice(CELLS) for _ in names]
-        compare(before, write([*rows[:place], replaced, *rows[place + 1 :]]), place, replaced)
+        compare(
+            before,
+            write([*rows[:place], replaced, *rows[place + 1 :]]),
+            place,
+            replaced,
+        )
     return tries
 
 
 def _npy(rng: random.Random, folder: Path) -> int:
     names, rows, options = _cases(rng)
     if options["target"] is None:
-        names, rows, options = ["score"], [row[:1] for row in rows], {**options, "column": None}
+        names, rows, options = (
+            ["score"],
+            [row[:1] for row in rows],
+            {**options, "column": None},
+        )
     else:
         renamed = [f"column_{i + 1}" for i in range(len(names))]
         options = {**options, "target": renamed[0], "prediction": renamed[1:]}

@@ -1,4 +1,6 @@
-"""Mutated policies and keys: whatever a file of settings holds, it is read or refused in one line."""
+"""Mutated policies and keys: whatever a file of settings holds, it is read or refused
+in one line.
+"""
 
 import random
 import time
@@ -44,7 +46,9 @@ def judge(text: bytes) -> None:
 
 
 def feed(seed: int) -> int:
-    """Feed mutated policies and keys to both readers, in a process with limited memory."""
+    """Feed mutated policies and keys to both readers, in a process with limited
+    memory.
+    """
     rng = random.Random(seed)
     template = files("fedconformal.cli").joinpath("policy.toml").read_bytes()
     mutants = []

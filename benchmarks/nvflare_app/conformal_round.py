@@ -14,8 +14,12 @@ class ConformalRound(PlainRound):
             self.plan = fc.plan(n_sites=self.sites, n_points=self.points)
         else:
             name = {"counts": "counts", "masked": "masked-0"}[self.kind]
-            self.plan = fc.Plan.read(Path(self.output).parent / "masked" / f"{name}.json")
+            self.plan = fc.Plan.read(
+                Path(self.output).parent / "masked" / f"{name}.json"
+            )
 
     def ask(self, abort_signal, fl_ctx):
-        found = calibrate(self, self.plan, fl_ctx, timeout=TIMEOUT, abort_signal=abort_signal)
+        found = calibrate(
+            self, self.plan, fl_ctx, timeout=TIMEOUT, abort_signal=abort_signal
+        )
         assert found.n_answers == self.sites

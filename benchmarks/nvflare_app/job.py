@@ -1,4 +1,6 @@
-"""A job of one round in FLARE's simulator: ``job.py workspace kind sites points output``."""
+"""A job of one round in FLARE's simulator: ``job.py workspace kind sites points
+output``.
+"""
 
 import sys
 
@@ -17,4 +19,8 @@ else:
 
     job.to_server(PlainRound(kind, int(sites), int(points), output))
     job.to_clients(Plain(int(points)), tasks=[kind])
-sys.exit(job.simulator_run(workspace, n_clients=int(sites), threads=int(sites), log_config="concise"))
+sys.exit(
+    job.simulator_run(
+        workspace, n_clients=int(sites), threads=int(sites), log_config="concise"
+    )
+)

@@ -1,4 +1,6 @@
-"""A round of FLARE's own, for one float or all scores, timed and weighed; sites import nothing of ours."""
+"""A round of FLARE's own, for one float or all scores, timed and weighed; sites import
+nothing of ours.
+"""
 
 import json
 from pathlib import Path
@@ -39,10 +41,14 @@ class PlainRound(Controller):
         self.kind, self.sites, self.points, self.output = kind, sites, points, output
         self.weight = 0
 
-    start_controller = stop_controller = process_result_of_unknown_task = lambda *_: None
+    start_controller = stop_controller = process_result_of_unknown_task = lambda *_: (
+        None
+    )
 
     def control_flow(self, abort_signal, fl_ctx):
-        """One round, from the question until the last answer; processes of the sites start meanwhile."""
+        """One round, from the question until the last answer; processes of the sites
+        start meanwhile.
+        """
         start = perf_counter()
         self.ask(abort_signal, fl_ctx)
         found = {"seconds": perf_counter() - start, "bytes": self.weight}
@@ -55,14 +61,23 @@ class PlainRound(Controller):
             values.append(client_task.result["value"])
 
         targets = [client.name for client in fl_ctx.get_engine().get_clients()]
-        task = Task(self.kind, Shareable({"level": 0.9}), timeout=TIMEOUT, result_received_cb=receive)
-        self.broadcast_and_wait(task, fl_ctx, targets=targets, min_responses=0, abort_signal=abort_signal)
+        task = Task(
+            self.kind,
+            Shareable({"level": 0.9}),
+            timeout=TIMEOUT,
+            result_received_cb=receive,
+        )
+        self.broadcast_and_wait(
+            task, fl_ctx, targets=targets, min_responses=0, abort_signal=abort_signal
+        )
         assert len(values) == self.sites
         if self.kind == "everything":
             np.quantile(np.concatenate([np.frombuffer(value) for value in values]), 0.9)
 
     def broadcast_and_wait(self, task, *arguments, **options):
-        """As FLARE does it, with the bytes of the question and of one reply; FLARE's own headers left out."""
+        """As FLARE does it, with the bytes of the question and of one reply; FLARE's
+        own headers left out.
+        """
         question, receive = weigh(task.data), task.result_received_cb
 
         def weighing(client_task, fl_ctx):
@@ -74,5 +89,7 @@ class PlainRound(Controller):
 
 
 def weigh(content):
-    bare = {key: value for key, value in content.items() if key != ReservedHeaderKey.HEADERS}
+    bare = {
+        key: value for key, value in content.items() if key != ReservedHeaderKey.HEADERS
+    }
     return len(Shareable(bare).to_bytes())

@@ -22,10 +22,20 @@ PACKAGES = {
 
 
 def public_names(package: str) -> dict[str, Any]:
-    """Return the classes and functions that a package exports, by name; modules have pages of their own."""
+    """Return the classes and functions that a package exports, by name; modules have
+    pages of their own.
+    """
     module = import_module(package)
-    values = {name: getattr(module, name) for name in module.__all__ if not name.startswith("__")}
-    return {name: value for name, value in sorted(values.items()) if not inspect.ismodule(value)}
+    values = {
+        name: getattr(module, name)
+        for name in module.__all__
+        if not name.startswith("__")
+    }
+    return {
+        name: value
+        for name, value in sorted(values.items())
+        if not inspect.ismodule(value)
+    }
 
 
 def write(app: Any, config: Any) -> None:
@@ -41,12 +51,21 @@ def write(app: Any, config: Any) -> None:
 def pages() -> dict[str, str]:
     """Return the text of every page by its name."""
     listed_at: dict[int, str] = {}
-    return {"index": _index(), **{package: _page(package, listed_at) for package in PACKAGES}}
+    return {
+        "index": _index(),
+        **{package: _page(package, listed_at) for package in PACKAGES},
+    }
 
 
 def _index() -> str:
     """Return the page of all packages, with the names that each exports."""
-    parts = ["API reference", "=============", "", "Every name by its letter: :ref:`genindex`.", ""]
+    parts = [
+        "API reference",
+        "=============",
+        "",
+        "Every name by its letter: :ref:`genindex`.",
+        "",
+    ]
     for package, title in PACKAGES.items():
         listed = ", ".join(f"``{name}``" for name in public_names(package))
         parts += [f":doc:`{title} <{package}>`, ``{package}``", f"   {listed}", ""]
@@ -61,13 +80,27 @@ def _page(package: str, listed_at: dict[int, str]) -> str:
     text = inspect.getdoc(import_module(package)) or ""
     parts = [title, "=" * len(title), "", f".. currentmodule:: {package}", "", text, ""]
     public = public_names(package)
-    pages_of = {name: listed_at.setdefault(id(value), package) for name, value in public.items()}
+    pages_of = {
+        name: listed_at.setdefault(id(value), package) for name, value in public.items()
+    }
     own = [name for name, page in pages_of.items() if page == package]
-    for heading, belongs in (("Classes", inspect.isclass), ("Functions", inspect.isroutine)):
+    for heading, belongs in (
+        ("Classes", inspect.isclass),
+        ("Functions", inspect.isroutine),
+    ):
         if names := [f"   {name}" for name in own if belongs(public[name])]:
-            table = [".. autosummary::", "   :toctree: generated", "   :nosignatures:", ""]
+            table = [
+                ".. autosummary::",
+                "   :toctree: generated",
+                "   :nosignatures:",
+                "",
+            ]
             parts += [heading, "-" * len(heading), "", *table, *names, ""]
-    if again := [f"``{name}`` (:doc:`{page}`)" for name, page in pages_of.items() if page != package]:
+    if again := [
+        f"``{name}`` (:doc:`{page}`)"
+        for name, page in pages_of.items()
+        if page != package
+    ]:
         parts += [f"Listed elsewhere: {', '.join(again)}.", ""]
     return "\n".join(parts)
 

@@ -1,4 +1,6 @@
-"""Links to files of the repository that are no pages of the site lead to the repository."""
+"""Links to files of the repository that are no pages of the site lead to the
+repository.
+"""
 
 import re
 from typing import Any

@@ -1,10 +1,12 @@
-"""A real Flower federation on this machine: TLS, authenticated sites, and a proxy that lets only sites in.
+"""A real Flower federation on this machine: TLS, authenticated sites, and a proxy that
+lets only sites in.
 
     python examples/flower/deploy.py
 
-starts a SuperLink (the server), a reverse proxy in front of it and four SuperNodes (the sites), each with a
-file of its own data, runs the app beside this file, and ends every process again, also after Ctrl-C. On real
-machines the same commands run on different hosts.
+starts a SuperLink (the server), a reverse proxy in front of it and four SuperNodes (the
+sites), each with a file of its own data, runs the app beside this file, and ends every
+process again, also after Ctrl-C. On real machines the same commands run on different
+hosts.
 """
 
 import argparse
@@ -31,7 +33,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 HERE = Path(__file__).resolve().parent
 HOST = "127.0.0.1"
 
-# Flower asks hosts outside for updates, reports usage and installs packages at run time; this stays at home.
+# Flower asks hosts outside for updates, reports usage and installs packages at run
+# time; this stays at home.
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -39,8 +42,8 @@ QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
 }
 
-# Everything the sites need is under /v1/fleet/. The Control API on the same port asks nobody for a password:
-# it must not be reachable from outside.
+# Everything the sites need is under /v1/fleet/. The Control API on the same port asks
+# nobody for a password: it must not be reachable from outside.
 PROXY = """
 daemon off;
 pid "{home}/proxy.pid";
@@ -78,13 +81,20 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Deployment:
-    """A SuperLink, its proxy and its SuperNodes; leaving the ``with`` block ends all of them."""
+    """A SuperLink, its proxy and its SuperNodes; leaving the ``with`` block ends all of
+    them.
+    """
 
     def __init__(self, home):
-        """Keep everything in the new folder ``home``: the server's in ``server``, a site's in its own."""
+        """Keep everything in the new folder ``home``: the server's in ``server``, a
+        site's in its own.
+        """
         self.home = Path(home)
         if self.home.exists() and any(self.home.iterdir()):
-            raise FileExistsError(f"{home} is not empty: a federation starts with new keys and certificates")
+            raise FileExistsError(
+                f"{home} is not empty: a federation starts with new keys and"
+                " certificates"
+            )
         self.addresses = {}
         self.server = self.home / "server"
         self.processes = {}
@@ -98,20 +108,28 @@ class Deployment:
         return self
 
     def __exit__(self, *_):
-        """End every process that was started, by its number, all at once, and be not disturbed."""
+        """End every process that was started, by its number, all at once, and be not
+        disturbed.
+        """
         for number in STOPPING:
             signal.signal(number, signal.SIG_IGN)
         self.end(*self.processes)
         for number, handler in self.before.items():
             signal.signal(number, handler)
 
-    # -- processes -----------------------------------------------------------------------------------------
+    # -- processes ---------------------------------------------------------------------
 
     def start(self, name, folder, *command):
-        """Start a process that keeps its log and Flower's files in a folder of its own."""
+        """Start a process that keeps its log and Flower's files in a folder of its
+        own.
+        """
         with (folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
-                command, stdout=log, stderr=log, env=environment(folder), start_new_session=True
+                command,
+                stdout=log,
+                stderr=log,
+                env=environment(folder),
+                start_new_session=True,
             )
         return self.processes[name]
 
@@ -121,7 +139,9 @@ class Deployment:
         family = with_descendants(process.pid for process in ending)
         send(how, family)
         end = time.monotonic() + seconds
-        while time.monotonic() < end and any(process.poll() is None for process in ending):
+        while time.monotonic() < end and any(
+            process.poll() is None for process in ending
+        ):
             time.sleep(0.05)
         send(signal.SIGKILL, family)
         for process in ending:
@@ -138,13 +158,17 @@ class Deployment:
             check=False,
         )
         if check and done.returncode:
-            raise RuntimeError(f"flwr {' '.join(arguments)} failed:\n{done.stdout}{done.stderr}")
+            raise RuntimeError(
+                f"flwr {' '.join(arguments)} failed:\n{done.stdout}{done.stderr}"
+            )
         return done.stdout + done.stderr
 
-    # -- the server ----------------------------------------------------------------------------------------
+    # -- the server --------------------------------------------------------------------
 
     def start_server(self, proxy=None):
-        """Start the SuperLink, reachable from this machine only, and the proxy that the sites connect to."""
+        """Start the SuperLink, reachable from this machine only, and the proxy that the
+        sites connect to.
+        """
         files = self.server
         make_certificates(files)
         self.port = self.door = free_port()
@@ -154,7 +178,12 @@ class Deployment:
             "flower-superlink",
             *("--host", HOST, "--port", str(self.port)),
             *("--ssl-ca-certfile", f"{files}/ca.crt"),
-            *("--ssl-certfile", f"{files}/server.crt", "--ssl-keyfile", f"{files}/server.key"),
+            *(
+                "--ssl-certfile",
+                f"{files}/server.crt",
+                "--ssl-keyfile",
+                f"{files}/server.key",
+            ),
             *("--database", f"{files}/state.db"),
             "--enable-supernode-auth",
             "--disable-runtime-dependency-installation",
@@ -164,7 +193,9 @@ class Deployment:
             self.door = free_port()
             text = PROXY.format(home=files, host=HOST, port=self.door, inner=self.port)
             (files / "proxy.conf").write_text(text)
-            self.start("proxy", files, proxy, "-p", str(files), "-c", f"{files}/proxy.conf")
+            self.start(
+                "proxy", files, proxy, "-p", str(files), "-c", f"{files}/proxy.conf"
+            )
             wait_for(self.door, self.processes["proxy"], files / "proxy.log")
         self.connect("deployment", self.port)
 
@@ -172,38 +203,64 @@ class Deployment:
         """Tell ``flwr`` of an address, under a name."""
         self.addresses[name] = port
         entries = [
-            f'[superlink.{name}]\naddress = "{HOST}:{port}"\nroot-certificates = "{self.server}/ca.crt"\n'
+            f'[superlink.{name}]\naddress = "{HOST}:{port}"\nroot-certificates ='
+            f' "{self.server}/ca.crt"\n'
             for name, port in self.addresses.items()
         ]
         (self.server / "flwr" / "config.toml").write_text("\n".join(entries))
 
-    # -- the sites -----------------------------------------------------------------------------------------
+    # -- the sites ---------------------------------------------------------------------
 
     def add_site(self, name, *, register=True, key=None, **configuration):
-        """Make a site's key, register it under the site's name, and start its SuperNode."""
+        """Make a site's key, register it under the site's name, and start its
+        SuperNode.
+        """
         folder = self.home / name
         (folder / "flwr").mkdir(parents=True, exist_ok=True)
         key = key or make_key(folder / "key")
         if register:
-            self.flwr("supernode", "register", f"{key}.pub", "deployment", "--name", name)
+            self.flwr(
+                "supernode", "register", f"{key}.pub", "deployment", "--name", name
+            )
         values = {"site": name, **configuration}
         self.start(
             name,
             folder,
             "flower-supernode",
-            *("--superlink", f"{HOST}:{self.door}", "--root-certificates", f"{self.server}/ca.crt"),
+            *(
+                "--superlink",
+                f"{HOST}:{self.door}",
+                "--root-certificates",
+                f"{self.server}/ca.crt",
+            ),
             *("--auth-supernode-private-key", str(key)),
             *("--host", HOST, "--port", str(free_port())),
-            *("--node-config", " ".join(f"{field}={_toml(value)}" for field, value in values.items())),
+            *(
+                "--node-config",
+                " ".join(f"{field}={_toml(value)}" for field, value in values.items()),
+            ),
         )
 
     def run(self, app=HERE, timeout=600, show=None, **configuration):
-        """Run an app on the federation and return the server's log; raise unless the app ran to its end."""
-        settings = " ".join(f"{field}={_toml(value)}" for field, value in configuration.items())
+        """Run an app on the federation and return the server's log; raise unless the
+        app ran to its end.
+        """
+        settings = " ".join(
+            f"{field}={_toml(value)}" for field, value in configuration.items()
+        )
         options = ["--run-config", settings] if settings else []
         log = self.server / "run.log"
         log.unlink(missing_ok=True)
-        run = self.start("run", self.server, "flwr", "run", str(app), "deployment", "--stream", *options)
+        run = self.start(
+            "run",
+            self.server,
+            "flwr",
+            "run",
+            str(app),
+            "deployment",
+            "--stream",
+            *options,
+        )
         with log.open() as printed:
             end = time.monotonic() + timeout
             while True:
@@ -217,9 +274,12 @@ class Deployment:
         self.end("run")
         text = log.read_text()
         status = self.status(text)
-        if status != "finished:completed":  # flwr run itself ends with 0, whatever became of the app
+        if (
+            status != "finished:completed"
+        ):  # flwr run itself ends with 0, whatever became of the app
             raise RuntimeError(
-                f"the run did not end well: {status}; see {log} and {self.server}/superlink.log"
+                f"the run did not end well: {status}; see {log} and"
+                f" {self.server}/superlink.log"
             )
         return text
 
@@ -228,13 +288,19 @@ class Deployment:
         started = re.search(r"started run (\d+)", printed)
         if started is None:
             return f"it did not start:\n{printed[-2000:]}"
-        listed = self.flwr("list", "deployment", "--run-id", started[1], "--format", "json")
+        listed = self.flwr(
+            "list", "deployment", "--run-id", started[1], "--format", "json"
+        )
         return json.loads(listed)["runs"][0]["status"]
 
 
 def with_descendants(numbers):
-    """The numbers of these processes and of all that they started, and those started."""
-    listed = subprocess.run(["ps", "-Ao", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    """The numbers of these processes and of all that they started, and those
+    started.
+    """
+    listed = subprocess.run(
+        ["ps", "-Ao", "pid=,ppid="], capture_output=True, text=True, check=True
+    ).stdout
     parents = [tuple(map(int, line.split())) for line in listed.splitlines()]
     family = list(numbers)
     for number in family:
@@ -250,7 +316,9 @@ def send(how, numbers):
 
 
 def environment(folder):
-    """The variables that a process gets: Flower's files in the folder, and nothing asked of hosts outside."""
+    """The variables that a process gets: Flower's files in the folder, and nothing
+    asked of hosts outside.
+    """
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return {**os.environ, **QUIET, "FLWR_HOME": f"{folder}/flwr", "PATH": path}
 
@@ -266,7 +334,10 @@ def wait_for(port, process, log, seconds=300):
     """Wait until somebody listens."""
     end = time.monotonic() + seconds
     while time.monotonic() < end and process.poll() is None:
-        with contextlib.suppress(OSError), socket.create_connection((HOST, port), timeout=1):
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection((HOST, port), timeout=1),
+        ):
             return
         time.sleep(0.2)
     raise RuntimeError(f"nothing listens on port {port}:\n{log.read_text()}")
@@ -312,7 +383,12 @@ def make_certificates(home):
         authority_key,
         (x509.BasicConstraints(ca=False, path_length=None), True),
         (x509.SubjectAlternativeName(names), False),
-        (x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), False),
+        (
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(
+                authority_key.public_key()
+            ),
+            False,
+        ),
     )
     (home / "ca.crt").write_bytes(authority.public_bytes(serialization.Encoding.PEM))
     (home / "server.crt").write_bytes(server.public_bytes(serialization.Encoding.PEM))
@@ -323,7 +399,9 @@ def make_key(path):
     """A site's key pair, as ``ssh-keygen -t ecdsa -b 384 -N '' -f path`` makes it."""
     key = ec.generate_private_key(ec.SECP384R1())
     _write_secret(path, key, serialization.PrivateFormat.OpenSSH)
-    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    public = key.public_key().public_bytes(
+        serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    )
     path.with_name(path.name + ".pub").write_bytes(public)
     return path
 
@@ -339,7 +417,11 @@ def _named(name):
 
 def _write_secret(path, key, form):
     path.touch(mode=0o600)
-    path.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
+    path.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM, form, serialization.NoEncryption()
+        )
+    )
 
 
 def _toml(value):
@@ -365,17 +447,32 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sites", type=int, default=4)
     parser.add_argument(
-        "--app", type=Path, default=HERE, help="the app to run (default: the one beside this)"
+        "--app",
+        type=Path,
+        default=HERE,
+        help="the app to run (default: the one beside this)",
     )
     parser.add_argument(
-        "--home", type=Path, help="a new folder for certificates and logs, kept (default: a temporary one)"
+        "--home",
+        type=Path,
+        help="a new folder for certificates and logs, kept (default: a temporary one)",
     )
-    parser.add_argument("--output", type=Path, help="a file for the calibration (default: as the app has it)")
     parser.add_argument(
-        "--without-proxy", action="store_true", help="let the sites reach the SuperLink itself"
+        "--output",
+        type=Path,
+        help="a file for the calibration (default: as the app has it)",
+    )
+    parser.add_argument(
+        "--without-proxy",
+        action="store_true",
+        help="let the sites reach the SuperLink itself",
     )
     chosen = parser.parse_args()
-    proxy = None if chosen.without_proxy else shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+    proxy = (
+        None
+        if chosen.without_proxy
+        else shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+    )
     if proxy is None and not chosen.without_proxy:
         sys.exit("nginx is needed (apt install nginx-light), or say --without-proxy")
     with contextlib.ExitStack() as stack:
@@ -385,14 +482,20 @@ def main():
         deployment.start_server(proxy=proxy)
         for number in range(chosen.sites):
             print(f"starting site-{number}", flush=True)
-            data = site_data(HERE, deployment.home / f"site-{number}", number, chosen.sites)
+            data = site_data(
+                HERE, deployment.home / f"site-{number}", number, chosen.sites
+            )
             deployment.add_site(f"site-{number}", data=data)
         print("running the app", flush=True)
         settings = {"n-sites": chosen.sites}
         if chosen.output is not None:
             settings["output"] = chosen.output.resolve()
         try:
-            deployment.run(chosen.app, show=functools.partial(print, end="", flush=True), **settings)
+            deployment.run(
+                chosen.app,
+                show=functools.partial(print, end="", flush=True),
+                **settings,
+            )
         except RuntimeError as error:
             sys.exit(str(error))
 

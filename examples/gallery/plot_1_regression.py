@@ -2,8 +2,8 @@
 Intervals in five lines
 =======================
 
-A ridge regression, eight sites, and intervals that contain the truth nine times in ten. Every site reports one of its
-scores; the rows never meet.
+A ridge regression, eight sites, and intervals that contain the truth nine times in ten.
+Every site reports one of its scores; the rows never meet.
 """
 
 # %%

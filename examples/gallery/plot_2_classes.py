@@ -2,8 +2,9 @@
 A threshold for each true class
 ===============================
 
-Some hospitals see mostly sick patients, others mostly healthy ones. One threshold for all covers 90 % of all cases and
-fewer of the class that the model finds hard; a threshold for each true class covers both, whatever the mix.
+Some hospitals see mostly sick patients, others mostly healthy ones. One threshold for
+all covers 90 % of all cases and fewer of the class that the model finds hard; a
+threshold for each true class covers both, whatever the mix.
 """
 
 # %%
@@ -15,7 +16,10 @@ from matplotlib import pyplot
 import fedconformal as fc
 
 rng = np.random.default_rng(7)
-counts = {"sick": {"north": 60, "south": 90, "west": 240}, "well": {"north": 340, "south": 310, "west": 60}}
+counts = {
+    "sick": {"north": 60, "south": 90, "west": 240},
+    "well": {"north": 340, "south": 310, "west": 60},
+}
 sites = ("north", "south", "west")
 lac = fc.scores.LAC()
 
@@ -28,10 +32,13 @@ def cases(n_sick, n_well):
     return np.column_stack([chance, 1 - chance]), truth
 
 
-# %%
-# One threshold for all, and one for each true class: the class of a calibration case is its group.
+# %% One threshold for all, and one for each true class: the class of a calibration case
+# is its group.
 
-single = fc.plan(n_points={site: counts["sick"][site] + counts["well"][site] for site in sites}, score="lac")
+single = fc.plan(
+    n_points={site: counts["sick"][site] + counts["well"][site] for site in sites},
+    score="lac",
+)
 by_class = fc.plan(groups=counts, group_by="class", score="lac")
 
 
@@ -46,23 +53,37 @@ def calibrations():
     return fc.calibrate(single, single_reports), fc.calibrate(by_class, class_reports)
 
 
-# %%
-# Fifty calibrations, each looked at on the same new cases, half of them sick. The class of a new case need not be known.
+# %% Fifty calibrations, each looked at on the same new cases, half of them sick. The
+# class of a new case need not be known.
 
 chances, truth = cases(5000, 5000)
 found = np.array(
     [
-        [[sets[truth == label, k].mean() for k, label in enumerate(counts)] for sets in predicted]
-        for predicted in ([each.predict_set(chances) for each in calibrations()] for _ in range(50))
+        [
+            [sets[truth == label, k].mean() for k, label in enumerate(counts)]
+            for sets in predicted
+        ]
+        for predicted in (
+            [each.predict_set(chances) for each in calibrations()] for _ in range(50)
+        )
     ]
 )  # calibration, method, class
 figure, axes = pyplot.subplots(constrained_layout=True)
-for method, (name, marker) in enumerate([("one threshold", "s"), ("one for each class", "o")]):
+for method, (name, marker) in enumerate(
+    [("one threshold", "s"), ("one for each class", "o")]
+):
     mean = found[:, method].mean(axis=0)
     low, high = np.quantile(found[:, method], [0.05, 0.95], axis=0)
     place = np.arange(2) + (method - 0.5) * 0.2
-    axes.errorbar(place, mean, yerr=[mean - low, high - mean], fmt=marker, capsize=5, label=name)
+    axes.errorbar(
+        place, mean, yerr=[mean - low, high - mean], fmt=marker, capsize=5, label=name
+    )
 axes.axhline(0.9, color="black", linestyle=":", label="level")
-axes.set(xticks=[0, 1], xticklabels=list(counts), ylabel="coverage of the class", xlim=(-0.5, 1.5))
+axes.set(
+    xticks=[0, 1],
+    xticklabels=list(counts),
+    ylabel="coverage of the class",
+    xlim=(-0.5, 1.5),
+)
 axes.legend(loc="lower right")
 figure.suptitle("Mean over calibrations, and nine tenths of them")

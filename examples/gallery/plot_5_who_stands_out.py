@@ -2,8 +2,8 @@
 Who stands out?
 ===============
 
-Twenty sites report one number each. Three of them have scores of another scale. Their reports alone, beside scores that
-the coordinator has, tell which.
+Twenty sites report one number each. Three of them have scores of another scale. Their
+reports alone, beside scores that the coordinator has, tell which.
 """
 
 import numpy as np
@@ -16,12 +16,14 @@ rng = np.random.default_rng(7)
 plan = fc.plan(n_sites=20, n_points=100)
 factor = {3: 2.0, 7: 0.5, 11: 3.0}
 reports = [
-    fc.report(plan, factor.get(i, 1.0) * np.abs(rng.standard_normal(100)), site=f"site-{i}")
+    fc.report(
+        plan, factor.get(i, 1.0) * np.abs(rng.standard_normal(100)), site=f"site-{i}"
+    )
     for i in range(20)
 ]
 
-# %%
-# The test is exact for every distribution of scores; a false alarm has a probability of at most 5 %.
+# %% The test is exact for every distribution of scores; a false alarm has a probability
+# of at most 5 %.
 
 own = np.abs(rng.standard_normal(500))
 comparison = compare(plan, reports, reference=own)
@@ -41,7 +43,10 @@ for report in reports:
         color="C3" if stands_out else "C0",
     )
 axes.axvline(
-    np.quantile(own, 0.9), linestyle=":", color="black", label="90 % of the coordinator's own scores"
+    np.quantile(own, 0.9),
+    linestyle=":",
+    color="black",
+    label="90 % of the coordinator's own scores",
 )
 axes.plot([], [], "o", color="C0", label="a site like the others")
 axes.plot([], [], "D", color="C3", label="named")

@@ -1,4 +1,6 @@
-"""Training at a site, as for any recipe of FLARE, and its answer to the calibration round."""
+"""Training at a site, as for any recipe of FLARE, and its answer to the calibration
+round.
+"""
 
 import argparse
 
@@ -17,13 +19,18 @@ flare.init()
 
 def predict(images, digits):
     """A function that predicts a set of images with the model of the server."""
-    return lambda plan, model: {"truth": digits, "prediction": task.probabilities(model, images)}
+    return lambda plan, model: {
+        "truth": digits,
+        "prediction": task.probabilities(model, images),
+    }
 
 
 while flare.is_running():
     received = flare.receive()
     if flare.is_train():
         trained = task.train(received.params, X, y)
-        flare.send(flare.FLModel(params=trained, meta={"NUM_STEPS_CURRENT_ROUND": len(y)}))
+        flare.send(
+            flare.FLModel(params=trained, meta={"NUM_STEPS_CURRENT_ROUND": len(y)})
+        )
     else:
         flare.send(fc.nvflare.answer(received, predict(*calibration), predict(*new)))

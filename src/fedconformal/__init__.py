@@ -1,7 +1,8 @@
-"""Prediction sets with a coverage guarantee, calibrated on data that never leaves its site.
+"""Prediction sets with a coverage guarantee, calibrated on data that never leaves its
+site.
 
-One small message per site, one round: ``plan`` at the coordinator, ``report`` at each site, ``calibrate`` at
-the server. ``CoverageLaw`` is the mathematics behind it.
+One small message per site, one round: ``plan`` at the coordinator, ``report`` at each
+site, ``calibrate`` at the server. ``CoverageLaw`` is the mathematics behind it.
 """
 
 from importlib import import_module
@@ -89,9 +90,17 @@ __all__ = [
 ]
 
 
-# Everything is loaded when it is first asked for: a command that only prints its help loads no mathematics.
+# Everything is loaded when it is first asked for: a command that only prints its help
+# loads no mathematics.
 _NAMES_OF = {
-    "documents": ("Calibration", "DocumentError", "Plan", "Report", "SigningKey", "UnknownGroupWarning"),
+    "documents": (
+        "Calibration",
+        "DocumentError",
+        "Plan",
+        "Report",
+        "SigningKey",
+        "UnknownGroupWarning",
+    ),
     "estimators": (
         "FederatedConformalClassifier",
         "FederatedConformalRegressor",
@@ -112,7 +121,13 @@ _NAMES_OF = {
     "_extras": ("show_versions",),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
-_EXTENDED = ("documents", "messages", "planning", "protocol", "rounds")  # for extensions: not listed
+_EXTENDED = (
+    "documents",
+    "messages",
+    "planning",
+    "protocol",
+    "rounds",
+)  # for extensions: not listed
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,6 @@
-"""Modules that are loaded when first needed: extras, and packages above; versions of what is there."""
+"""Modules that are loaded when first needed: extras, and packages above; versions of
+what is there.
+"""
 
 import platform
 import re
@@ -13,8 +15,13 @@ class MissingExtraError(ImportError):
 
 
 def explain_missing(package: str, extra: str) -> str:
-    """Return the message that names the command to run; nothing is on a package index yet."""
-    return f"{package} is not installed: run pip install '.[{extra}]' in your clone of fedconformal"
+    """Return the message that names the command to run; nothing is on a package index
+    yet.
+    """
+    return (
+        f"{package} is not installed: run pip install '.[{extra}]' in your clone of"
+        " fedconformal"
+    )
 
 
 def need(module: str, *, extra: str) -> Any:
@@ -24,19 +31,26 @@ def need(module: str, *, extra: str) -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != module.partition(".")[0]:
             raise
-        raise MissingExtraError(explain_missing(module.partition(".")[0], extra)) from None
+        raise MissingExtraError(
+            explain_missing(module.partition(".")[0], extra)
+        ) from None
 
 
 def call_higher(name: str, *arguments: Any, **options: Any) -> Any:
-    """Call a function of a higher package, which documents offer as a method: ``"messages.law"``."""
+    """Call a function of a higher package, which documents offer as a method:
+    ``"messages.law"``.
+    """
     package, _, function = name.partition(".")
-    return getattr(import_module(f"fedconformal.{package}"), function)(*arguments, **options)
+    return getattr(import_module(f"fedconformal.{package}"), function)(
+        *arguments, **options
+    )
 
 
 def show_versions() -> None:
     """Print the versions of Python, of fedconformal and of everything it can use.
 
-    To be pasted into a report of a problem; nothing about the data or the user is in it.
+    To be pasted into a report of a problem; nothing about the data or the user is in
+    it.
 
     Examples
     --------
@@ -46,8 +60,14 @@ def show_versions() -> None:
     Python       ...
     """
     lines = [line.replace('"', "'") for line in requires("fedconformal") or ()]
-    used = [line for line in lines if not line.endswith(("extra == 'dev'", "extra == 'docs'"))]
-    names = {re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in used} - {"fedconformal"}
+    used = [
+        line
+        for line in lines
+        if not line.endswith(("extra == 'dev'", "extra == 'docs'"))
+    ]
+    names = {re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in used} - {
+        "fedconformal"
+    }
     rows = [
         ("fedconformal", _installed("fedconformal")),
         ("Python", sys.version.split()[0]),

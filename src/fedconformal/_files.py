@@ -1,4 +1,6 @@
-"""Files that appear whole or not at all, and standard input, which can stand for one file."""
+"""Files that appear whole or not at all, and standard input, which can stand for one
+file.
+"""
 
 import os
 import secrets
@@ -8,7 +10,7 @@ from pathlib import Path
 
 from fedconformal._text import one_line, warn
 
-# -- standard input, which can stand for one file ----------------------------------------------------------
+# -- standard input, which can stand for one file --------------------------------------
 
 
 STANDARD = Path("-")
@@ -38,7 +40,7 @@ def standard_input(most: int = -1) -> bytes:
     return data
 
 
-# -- files that appear whole or not at all, and those that nobody else should read -------------------------
+# -- files that appear whole or not at all, and those that nobody else should read -----
 
 
 def check_free(path: Path, *, force: bool) -> None:
@@ -54,7 +56,8 @@ def check_free(path: Path, *, force: bool) -> None:
     Raises
     ------
     ValueError
-        If something else than a regular file is there, a file that may not be overwritten, or no directory.
+        If something else than a regular file is there, a file that may not be
+        overwritten, or no directory.
     """
     if path.is_dir():
         raise ValueError(f"{path}: is a directory")
@@ -66,7 +69,9 @@ def check_free(path: Path, *, force: bool) -> None:
         raise ValueError(f"{path}: the directory {path.parent} does not exist")
 
 
-def write_atomically(path: Path, write: Callable[[Path], object], *, force: bool, mode: int = 0o644) -> None:
+def write_atomically(
+    path: Path, write: Callable[[Path], object], *, force: bool, mode: int = 0o644
+) -> None:
     """Let ``write`` fill a file beside ``path``, then move it there in one step.
 
     Parameters
@@ -88,7 +93,8 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, force: bool
     check_free(path, force=force)
     temporary = path.with_name(f".{path.stem[:40]}.{secrets.token_hex(8)}{path.suffix}")
     try:
-        # The operating system takes off what the umask forbids, as for any other new file.
+        # The operating system takes off what the umask forbids, as for any other new
+        # file.
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
         write(temporary)
         with temporary.open("rb") as file:
@@ -103,7 +109,9 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, force: bool
 
 
 def _words(error: Exception) -> str:
-    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    said = (
+        error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    )
     return one_line(said or type(error).__name__, 200)
 
 
@@ -139,12 +147,16 @@ def write_text(path: Path, text: str, *, force: bool, mode: int = 0o644) -> None
         If the output may not be written there; nothing is left behind.
     """
     write_atomically(
-        path, lambda temporary: temporary.write_text(text, encoding="utf-8"), force=force, mode=mode
+        path,
+        lambda temporary: temporary.write_text(text, encoding="utf-8"),
+        force=force,
+        mode=mode,
     )
 
 
 def warn_if_shared(path: Path, what: str = "private key") -> None:
-    """Say so if others may read a file that is its owner's alone, such as a private key or a policy's secret.
+    """Say so if others may read a file that is its owner's alone, such as a private key
+    or a policy's secret.
 
     Parameters
     ----------

@@ -1,4 +1,6 @@
-"""Numbers and lists in words, never stronger than they are: lower bounds are rounded down; and warnings."""
+"""Numbers and lists in words, never stronger than they are: lower bounds are rounded
+down; and warnings.
+"""
 
 import math
 import sys
@@ -36,7 +38,8 @@ def nearest_percent(value: float, *, digits: int = 1) -> str:
 
 
 def _percent(value: float, digits: int, rounding: str) -> str:
-    # Fifteen digits are what a probability is good for: 0.29 * 100 must not become 28.9.
+    # Fifteen digits are what a probability is good for: 0.29 * 100 must not become
+    # 28.9.
     exact = Decimal(f"{value:.15g}") * 100
     return f"{exact.quantize(Decimal(1).scaleb(-digits), rounding=rounding)}{_SPACE}%"
 
@@ -47,16 +50,19 @@ def plain_spaces(text: str) -> str:
 
 
 def visible(text: str, *, keep: str = _SPACE) -> str:
-    """Text that somebody else may have written, with every control character spelled out.
+    """Text that somebody else may have written, with every control character spelled
+    out.
 
-    So no name, label, file name or reason moves a cursor, changes a colour or turns the direction of a line.
+    So no name, label, file name or reason moves a cursor, changes a colour or turns the
+    direction of a line.
 
     Parameters
     ----------
     text : str
         Whatever it is.
     keep : str
-        Characters that stay as they are although they do not print, such as the end of a line.
+        Characters that stay as they are although they do not print, such as the end of
+        a line.
 
     Returns
     -------
@@ -65,11 +71,16 @@ def visible(text: str, *, keep: str = _SPACE) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
+    return "".join(
+        c if c.isprintable() or c in keep else c.encode("unicode_escape").decode()
+        for c in text
+    )
 
 
 def one_line(text: str, longest: int) -> str:
-    """Text that somebody else may have written, on one line of printable characters, cut if it is long."""
+    """Text that somebody else may have written, on one line of printable characters,
+    cut if it is long.
+    """
     line = visible(" ".join(text[: 10 * longest].split()), keep="")
     return line if len(line) <= longest else line[: longest - 3] + "..."
 
@@ -86,11 +97,19 @@ def count(number: int, singular: str, plural: str | None = None) -> str:
 
 def listed(names: Sequence[str]) -> str:
     """Join words: A, B and C."""
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""
+    return (
+        names[0]
+        if len(names) == 1
+        else f"{', '.join(names[:-1])} and {names[-1]}"
+        if names
+        else ""
+    )
 
 
 def quoted(names: Sequence[str]) -> str:
-    """Write a few names for a message, each quoted, short and on one line: 'A', 'B', ..."""
+    """Write a few names for a message, each quoted, short and on one line: 'A', 'B',
+    ...
+    """
     shown = [repr(name if len(name) <= 40 else name[:37] + "...") for name in names[:5]]
     return ", ".join(shown) + (", ..." if len(names) > 5 else "")
 

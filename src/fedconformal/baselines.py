@@ -1,4 +1,6 @@
-"""Alternatives: pool the scores, or average the sites' quantiles (paper, section 3.3)."""
+"""Alternatives: pool the scores, or average the sites' quantiles (paper, section
+3.3).
+"""
 
 from __future__ import annotations
 
@@ -17,16 +19,20 @@ from fedconformal.protocol import InfeasibleWarning
 __all__ = ["average", "centralized"]
 
 
-def centralized(scores: ArrayLike | Iterable[ArrayLike], confidence_level: float) -> float:
-    """Return the split conformal threshold of pooled scores: the ceil((N + 1) level)-th smallest.
+def centralized(
+    scores: ArrayLike | Iterable[ArrayLike], confidence_level: float
+) -> float:
+    """Return the split conformal threshold of pooled scores: the ceil((N + 1) level)-th
+    smallest.
 
-    Marginal coverage is at least the level, and without ties at most level + 1 / (N + 1). It needs all
-    scores in one place, or those of one site that stays alone.
+    Marginal coverage is at least the level, and without ties at most level + 1 / (N +
+    1). It needs all scores in one place, or those of one site that stays alone.
 
     Parameters
     ----------
-    scores : iterable of arrays of numbers, mapping from site to array, or array of N numbers
-        The scores of each site, as for `average`, or those of all sites in one array of any shape.
+    scores : iterable of arrays of numbers, mapping from site to array, or array
+        The scores of each site, as for `average`, or those of all sites in one array of
+        any shape.
     confidence_level : float
         Coverage wanted, strictly between 0 and 1.
 
@@ -50,7 +56,9 @@ def centralized(scores: ArrayLike | Iterable[ArrayLike], confidence_level: float
     if not hasattr(scores, "dtype"):
         scores = _list_sites(scores)
         if scores and np.ndim(_util.plain_array(scores[0])):
-            scores = np.concatenate([_util.plain_array(site, dtype=float).ravel() for site in scores])
+            scores = np.concatenate(
+                [_util.plain_array(site, dtype=float).ravel() for site in scores]
+            )
     values = _util.plain_array(scores, dtype=float).ravel()
     if values.size == 0 or np.isnan(values).any():
         raise ValueError("scores must hold at least one number and no NaN")
@@ -58,19 +66,23 @@ def centralized(scores: ArrayLike | Iterable[ArrayLike], confidence_level: float
     rank = _util.rank_of(level, values.size)
     if rank > values.size:
         warn(
-            f"{plain_spaces(percent(float(level)))} coverage cannot be guaranteed with "
-            f"{count(values.size, 'score')}, so the threshold is infinite. You need at least "
-            f"{math.ceil(level / (1 - level))}.",
+            f"{plain_spaces(percent(float(level)))} coverage cannot be guaranteed with"
+            f" {count(values.size, 'score')}, so the threshold is infinite. You need at"
+            f" least {math.ceil(level / (1 - level))}.",
             InfeasibleWarning,
         )
         return math.inf
     return float(np.partition(values, rank - 1)[rank - 1])
 
 
-def average(scores: Iterable[ArrayLike], confidence_level: float, *, weighted: bool = False) -> float:
-    """Return the mean of the sites' own thresholds, FedCP-Avg (Lu and Kalpathy-Cramer, 2021).
+def average(
+    scores: Iterable[ArrayLike], confidence_level: float, *, weighted: bool = False
+) -> float:
+    """Return the mean of the sites' own thresholds, FedCP-Avg (Lu and Kalpathy-Cramer,
+    2021).
 
-    It has no guarantee, and neither has the mean weighted by size, FedWQ-CP (Nguyen, Wang and Ku, 2026).
+    It has no guarantee, and neither has the mean weighted by size, FedWQ-CP (Nguyen,
+    Wang and Ku, 2026).
 
     Parameters
     ----------
@@ -100,22 +112,30 @@ def average(scores: Iterable[ArrayLike], confidence_level: float, *, weighted: b
     """
     sites = [_util.plain_array(site) for site in _list_sites(scores)]
     if any(site.ndim == 0 for site in sites):
-        raise ValueError("scores must be one array for each site, got numbers that belong to no site")
+        raise ValueError(
+            "scores must be one array for each site, got numbers that belong to no site"
+        )
     if not sites:
         raise ValueError("scores must hold the scores of at least one site")
     thresholds = [centralized(site, confidence_level) for site in sites]
-    return float(np.average(thresholds, weights=[site.size for site in sites] if weighted else None))
+    return float(
+        np.average(
+            thresholds, weights=[site.size for site in sites] if weighted else None
+        )
+    )
 
 
 def coverage_law(n_points: int, confidence_level: float) -> CoverageLaw:
     """Return the distribution of the coverage of split conformal prediction.
 
-    The coverage follows a Beta distribution; it is always 1 where n is too small for a finite threshold.
+    The coverage follows a Beta distribution; it is always 1 where n is too small for a
+    finite threshold.
 
     Parameters
     ----------
     n_points : int
-        The number n of scores: for the centralised baseline of pooled ones, for a single site of its own.
+        The number n of scores: for the centralised baseline of pooled ones, for a
+        single site of its own.
     confidence_level : float
         Coverage wanted, strictly between 0 and 1.
 

@@ -1,9 +1,10 @@
 """Coverage and width of prediction sets, over all rows and site by site.
 
-The functions with MAPIE's names take MAPIE's arrays and, where MAPIE accepts these, return the same
-numbers. They also take what a guarantee may call for: infinite intervals, and empty ones, which
-`fedconformal.scores` gives as (+inf, -inf). Any interval whose lower end is above its upper end
-is empty: it covers nothing and its width is 0.
+The functions with MAPIE's names take MAPIE's arrays and, where MAPIE accepts these,
+return the same numbers. They also take what a guarantee may call for: infinite
+intervals, and empty ones, which `fedconformal.scores` gives as (+inf, -inf). Any
+interval whose lower end is above its upper end is empty: it covers nothing and its
+width is 0.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class SiteCoverage:
     coverage : float
         covered / n.
     low, high : float
-        Exact binomial (Clopper-Pearson) confidence interval for the site's coverage probability.
+        Exact binomial (Clopper-Pearson) confidence interval for the site's coverage
+        probability.
 
     Examples
     --------
@@ -78,7 +80,9 @@ def covered_by_intervals(y_true: ArrayLike, y_intervals: ArrayLike) -> Bools:
     Examples
     --------
     >>> from fedconformal.metrics import covered_by_intervals
-    >>> covered_by_intervals([1.0, 5.0, 9.0], [[0.0, 2.0], [1.0, 3.0], [0.0, float("inf")]])
+    >>> covered_by_intervals(
+    ...     [1.0, 5.0, 9.0], [[0.0, 2.0], [1.0, 3.0], [0.0, float("inf")]]
+    ... )
     array([ True, False,  True])
     """
     intervals = _as_intervals(y_intervals)
@@ -87,7 +91,9 @@ def covered_by_intervals(y_true: ArrayLike, y_intervals: ArrayLike) -> Bools:
     return covered[:, 0] if np.ndim(y_intervals) == 2 else covered
 
 
-def covered_by_sets(y_true: ArrayLike, y_pred_set: ArrayLike, *, classes: ArrayLike | None = None) -> Bools:
+def covered_by_sets(
+    y_true: ArrayLike, y_pred_set: ArrayLike, *, classes: ArrayLike | None = None
+) -> Bools:
     """Return whether each label set holds its outcome.
 
     Parameters
@@ -108,18 +114,27 @@ def covered_by_sets(y_true: ArrayLike, y_pred_set: ArrayLike, *, classes: ArrayL
     >>> from fedconformal.metrics import covered_by_sets
     >>> covered_by_sets([0, 1], [[True, False], [True, False]])
     array([ True, False])
-    >>> covered_by_sets(["sick", "well"], [[True, False], [True, False]], classes=["sick", "well"])
+    >>> covered_by_sets(
+    ...     ["sick", "well"], [[True, False], [True, False]], classes=["sick", "well"]
+    ... )
     array([ True, False])
     """
     sets = _as_sets(y_pred_set)
     n, n_classes, n_levels = sets.shape
     if classes is None and plain_array(y_true).dtype.kind in "OUS":
-        raise ValueError("y_true must be class indices; for labels, give classes, the label of each column")
+        raise ValueError(
+            "y_true must be class indices; for labels, give classes, the label of each"
+            " column"
+        )
     indices = y_true if classes is None else _as_indices(y_true, classes, n_classes)
     labels = _as_outcomes(indices, n=n, n_levels=n_levels)
     allowed = (labels >= 0) & (labels < n_classes) & (labels == np.floor(labels))
-    all_rows("y_true", labels, allowed, f"must be class indices from 0 to {n_classes - 1}")
-    covered = np.take_along_axis(sets, labels[:, np.newaxis].astype(np.intp), axis=1)[:, 0]
+    all_rows(
+        "y_true", labels, allowed, f"must be class indices from 0 to {n_classes - 1}"
+    )
+    covered = np.take_along_axis(sets, labels[:, np.newaxis].astype(np.intp), axis=1)[
+        :, 0
+    ]
     return covered[:, 0] if np.ndim(y_pred_set) == 2 else covered
 
 
@@ -223,7 +238,9 @@ def classification_mean_width_score(y_pred_set: ArrayLike) -> Floats:
     return np.asarray(_as_sets(y_pred_set).sum(axis=1).mean(axis=0))
 
 
-def coverage_by_site(covered: ArrayLike, sites: ArrayLike, *, confidence: float = 0.95) -> list[SiteCoverage]:
+def coverage_by_site(
+    covered: ArrayLike, sites: ArrayLike, *, confidence: float = 0.95
+) -> list[SiteCoverage]:
     """Return the coverage at each site with its exact binomial confidence interval.
 
     Parameters
@@ -233,13 +250,15 @@ def coverage_by_site(covered: ArrayLike, sites: ArrayLike, *, confidence: float 
     sites : array of shape (n,)
         The site of each row.
     confidence : float
-        Each interval holds its site's coverage probability with at least this probability, if the
-        site's rows are independent. It is per site, not for all sites at once.
+        Each interval holds its site's coverage probability with at least this
+        probability, if the site's rows are independent. It is per site, not for all
+        sites at once.
 
     Returns
     -------
     list of SiteCoverage
-        One per site, sorted by site, with ``site``, ``n``, ``covered``, ``coverage``, ``low`` and ``high``.
+        One per site, sorted by site, with ``site``, ``n``, ``covered``, ``coverage``,
+        ``low`` and ``high``.
 
     Examples
     --------
@@ -250,21 +269,30 @@ def coverage_by_site(covered: ArrayLike, sites: ArrayLike, *, confidence: float 
     hits = _as_booleans(covered, "covered", shapes={1: "(n,), one level at a time"})
     labels = plain_array(sites)
     if labels.shape != hits.shape:
-        raise ValueError(f"sites must have shape {hits.shape} to match covered, got {labels.shape}")
+        raise ValueError(
+            f"sites must have shape {hits.shape} to match covered, got {labels.shape}"
+        )
     if labels.dtype.kind == "f":
         all_rows("sites", labels, ~np.isnan(labels), "must not be nan")
     try:
         labels, index = np.unique(labels, return_inverse=True)
     except TypeError as error:
-        raise ValueError(f"sites must be labels of one kind, such as strings: {error}") from None
+        raise ValueError(
+            f"sites must be labels of one kind, such as strings: {error}"
+        ) from None
     n = np.bincount(index, minlength=len(labels))
     k = np.bincount(index[hits], minlength=len(labels))
     low, high = clopper_pearson(k, n, confidence=confidence)
     columns = (labels, n, k, k / n, low, high)
-    return [SiteCoverage(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    return [
+        SiteCoverage(*row)
+        for row in zip(*(column.tolist() for column in columns), strict=True)
+    ]
 
 
-def clopper_pearson(successes: ArrayLike, n: ArrayLike, *, confidence: float = 0.95) -> tuple[Floats, Floats]:
+def clopper_pearson(
+    successes: ArrayLike, n: ArrayLike, *, confidence: float = 0.95
+) -> tuple[Floats, Floats]:
     """Return the exact two-sided confidence interval for a binomial probability.
 
     Parameters
@@ -274,7 +302,8 @@ def clopper_pearson(successes: ArrayLike, n: ArrayLike, *, confidence: float = 0
     n : array of integers
         Number of independent trials, at least 1.
     confidence : float
-        The interval holds the probability with at least this probability, whatever it is.
+        The interval holds the probability with at least this probability, whatever it
+        is.
 
     Returns
     -------
@@ -294,53 +323,78 @@ def clopper_pearson(successes: ArrayLike, n: ArrayLike, *, confidence: float = 0
     (0.555, 0.997)
     """
     if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
-    k, trials = np.broadcast_arrays(number_array("successes", successes), number_array("n", n))
+        raise ValueError(
+            f"confidence must lie strictly between 0 and 1, got {confidence!r}"
+        )
+    k, trials = np.broadcast_arrays(
+        number_array("successes", successes), number_array("n", n)
+    )
     whole = (k == np.floor(k)) & (trials == np.floor(trials))
     if not np.all(whole & (k >= 0) & (k <= trials) & (trials >= 1)):
-        raise ValueError("successes and n must be integers with 0 <= successes <= n and n >= 1")
+        raise ValueError(
+            "successes and n must be integers with 0 <= successes <= n and n >= 1"
+        )
     tail = (1 - confidence) / 2
     k = k.astype(np.int64)
     failures = trials.astype(np.int64) - k
-    # At k = 0 and k = n one beta distribution is degenerate, so its parameter is replaced and the end set.
+    # At k = 0 and k = n one beta distribution is degenerate, so its parameter is
+    # replaced and the end set.
     low = np.where(k == 0, 0.0, betaincinv(np.maximum(k, 1), failures + 1, tail))
-    high = np.where(failures == 0, 1.0, betainccinv(k + 1, np.maximum(failures, 1), tail))
+    high = np.where(
+        failures == 0, 1.0, betainccinv(k + 1, np.maximum(failures, 1), tail)
+    )
     return low, high
 
 
 def _as_intervals(y_intervals: ArrayLike) -> Floats:
     intervals = number_array("y_intervals", y_intervals).astype(np.float64, copy=False)
     if intervals.ndim not in {2, 3} or intervals.shape[1] != 2:
-        raise ValueError(f"y_intervals must have shape (n, 2) or (n, 2, n_levels), got {intervals.shape}")
+        raise ValueError(
+            "y_intervals must have shape (n, 2) or (n, 2, n_levels), got"
+            f" {intervals.shape}"
+        )
     all_rows("y_intervals", intervals, ~np.isnan(intervals), "must not hold nan")
     return _add_level(intervals, "y_intervals")
 
 
 def _as_sets(y_pred_set: ArrayLike) -> Bools:
     shapes = {2: "(n, n_classes)", 3: "(n, n_classes, n_levels)"}
-    return _add_level(_as_booleans(y_pred_set, "y_pred_set", shapes=shapes), "y_pred_set")
+    return _add_level(
+        _as_booleans(y_pred_set, "y_pred_set", shapes=shapes), "y_pred_set"
+    )
 
 
 def _as_booleans(values: ArrayLike, argument: str, *, shapes: dict[int, str]) -> Bools:
     array = number_array(argument, values)
     if array.ndim not in shapes:
-        raise ValueError(f"{argument} must have shape {' or '.join(shapes.values())}, got {array.shape}")
-    # MAPIE turns any number into a boolean; a list of labels given for a set would pass.
+        raise ValueError(
+            f"{argument} must have shape {' or '.join(shapes.values())}, got"
+            f" {array.shape}"
+        )
+    # MAPIE turns any number into a boolean; a list of labels given for a set would
+    # pass.
     all_rows(argument, array, (array == 0) | (array == 1), "must be True or False")
     return array.astype(np.bool_, copy=False)
 
 
 def _add_level(array: NDArray[Any], argument: str) -> NDArray[Any]:
     if len(array) == 0:
-        raise ValueError(f"{argument} must have at least one row, got shape {array.shape}")
+        raise ValueError(
+            f"{argument} must have at least one row, got shape {array.shape}"
+        )
     return array[:, :, np.newaxis] if array.ndim == 2 else array
 
 
-def _as_indices(y_true: ArrayLike, classes: ArrayLike, n_classes: int) -> NDArray[np.intp]:
+def _as_indices(
+    y_true: ArrayLike, classes: ArrayLike, n_classes: int
+) -> NDArray[np.intp]:
     """Return the column of each label."""
     names, labels = plain_array(classes).tolist(), plain_array(y_true)
     if np.ndim(names) != 1 or len(names) != n_classes or len(set(names)) != n_classes:
-        raise ValueError(f"classes must be the {n_classes} different labels of the columns, got {names}")
+        raise ValueError(
+            f"classes must be the {n_classes} different labels of the columns, got"
+            f" {names}"
+        )
     place = {name: i for i, name in enumerate(names)}
     flat = [place.get(label, -1) for label in labels.ravel().tolist()]
     indices = np.array(flat, dtype=np.intp).reshape(labels.shape)
@@ -351,6 +405,8 @@ def _as_indices(y_true: ArrayLike, classes: ArrayLike, n_classes: int) -> NDArra
 def _as_outcomes(y_true: ArrayLike, *, n: int, n_levels: int) -> Floats:
     outcomes = number_array("y_true", y_true).astype(np.float64, copy=False)
     if outcomes.shape not in {(n,), (n, 1), (n, n_levels)}:
-        raise ValueError(f"y_true must have shape ({n},) or ({n}, {n_levels}), got {outcomes.shape}")
+        raise ValueError(
+            f"y_true must have shape ({n},) or ({n}, {n_levels}), got {outcomes.shape}"
+        )
     all_rows("y_true", outcomes, ~np.isnan(outcomes), "must not be nan")
     return outcomes.reshape(n, -1)

@@ -14,7 +14,10 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 def test_the_page_is_what_the_figures_give(tmp_path):
     """`make bench-page` makes it anew."""
-    assert bench.main(["page", str(DOCS / "benchmarks.json"), str(tmp_path / "page.md")]) == 0
+    assert (
+        bench.main(["page", str(DOCS / "benchmarks.json"), str(tmp_path / "page.md")])
+        == 0
+    )
     assert (DOCS / "benchmarks.md").read_text() == (tmp_path / "page.md").read_text()
 
 
@@ -25,7 +28,9 @@ def test_the_file_is_as_the_command_writes_it():
 
 
 def test_every_section_answers_a_question_and_says_its_goal():
-    assert sorted(name for names in QUESTIONS.values() for name in names) == sorted(bench.SECTIONS)
+    assert sorted(name for names in QUESTIONS.values() for name in names) == sorted(
+        bench.SECTIONS
+    )
     for name, module in bench.SECTIONS.items():
         file = DOCS.parent.joinpath(*module.split(".")).with_suffix(".py")
         assert "Goal" in ast.get_docstring(ast.parse(file.read_text()))
@@ -34,10 +39,50 @@ def test_every_section_answers_a_question_and_says_its_goal():
 
 def test_misses_come_first_and_what_was_not_run_is_said():
     rows = (
-        Row("plan", "of 2", Figure(1.8, "s"), Figure(2.0, "s"), 0.9, 0.8, 1.0, "<= 1", met=True),
-        Row("plan", "of 3", Figure(3.0, "s"), Figure(2.0, "s"), 1.5, 1.4, 1.6, "<= 1", met=False),
-        Row("answer", "of 3", Figure(1.0, "s"), Figure(2.0, "s"), 0.5, 0.4, 0.6, "<= 1", met=True),
-        Row("memory", "of 4", Figure(1.0, "MB"), Figure(2.0, "MB"), 0.5, 0.4, 0.6, "<= 1", met=True),
+        Row(
+            "plan",
+            "of 2",
+            Figure(1.8, "s"),
+            Figure(2.0, "s"),
+            0.9,
+            0.8,
+            1.0,
+            "<= 1",
+            met=True,
+        ),
+        Row(
+            "plan",
+            "of 3",
+            Figure(3.0, "s"),
+            Figure(2.0, "s"),
+            1.5,
+            1.4,
+            1.6,
+            "<= 1",
+            met=False,
+        ),
+        Row(
+            "answer",
+            "of 3",
+            Figure(1.0, "s"),
+            Figure(2.0, "s"),
+            0.5,
+            0.4,
+            0.6,
+            "<= 1",
+            met=True,
+        ),
+        Row(
+            "memory",
+            "of 4",
+            Figure(1.0, "MB"),
+            Figure(2.0, "MB"),
+            0.5,
+            0.4,
+            0.6,
+            "<= 1",
+            met=True,
+        ),
     )
     section = section_of(rows, seconds=2, load=(0.4, 1.2), left_out="many sites")
     text = page(Record(this_machine(), {"votes": section}))
@@ -50,4 +95,7 @@ def test_misses_come_first_and_what_was_not_run_is_said():
     assert missed not in planning
     assert "the load average was at most 1.2" in text
     assert "Run in part: `votes` without many sites." in text
-    assert "Not run for this page: `python -m benchmarks table pair uneven planner`." in text
+    assert (
+        "Not run for this page: `python -m benchmarks table pair uneven planner`."
+        in text
+    )

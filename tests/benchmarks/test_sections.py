@@ -1,4 +1,6 @@
-"""Every section of the benchmarks runs, with sizes so small that its figures mean nothing."""
+"""Every section of the benchmarks runs, with sizes so small that its figures mean
+nothing.
+"""
 
 import json
 from datetime import date
@@ -11,7 +13,14 @@ import fedconformal as fc
 from benchmarks import __main__ as bench
 
 TINY = {
-    "accuracy": {"tiny": 6, "small": 12, "large": 60, "n_random": 4, "tables": [(5, 6)], "sizes": (1, 2, 100)}
+    "accuracy": {
+        "tiny": 6,
+        "small": 12,
+        "large": 60,
+        "n_random": 4,
+        "tables": [(5, 6)],
+        "sizes": (1, 2, 100),
+    }
     | {"n_pairs": 2, "n_uneven": 3, "n_tails": 2},
     "table": {"n_sites": 3, "n_points": 4, "repetitions": (1, 1)},
     "pair": {"federations": [(20, 1000, 2)], "memory_size": 20},
@@ -38,7 +47,12 @@ TINY = {
     "start": {"repetitions": 1},
     "collecting": {"sites": 20, "most": 20, "repetitions": 1},
     "watching": {"sites": 3, "months": 2, "repetitions": 1},
-    "masked": {"sites": 4, "cells": 5, "repetitions": 1, "coverage": [(20, "stable", 1.0)]},
+    "masked": {
+        "sites": 4,
+        "cells": 5,
+        "repetitions": 1,
+        "coverage": [(20, "stable", 1.0)],
+    },
     "private": {
         "coverage": [(5, 200, 10, 20, "even", 1.0)],
         "conditional": [(5, 200, 10, 20, "half-normal", 1.0)],
@@ -73,13 +87,18 @@ def test_every_section_has_a_test():
     "name",
     [
         "sharpness",
-        *(pytest.param(name, marks=pytest.mark.nightly) for name in sorted({*TINY} - {"sharpness"})),
+        *(
+            pytest.param(name, marks=pytest.mark.nightly)
+            for name in sorted({*TINY} - {"sharpness"})
+        ),
     ],
 )
 def test_a_section_runs(name):
     rows = tuple(bench.import_module(bench.SECTIONS[name]).run(**TINY[name]))
     assert rows
-    section = section_of(rows, seconds=1.0, load=(0.5, 1.0))  # refuses rows that cannot be told apart
+    section = section_of(
+        rows, seconds=1.0, load=(0.5, 1.0)
+    )  # refuses rows that cannot be told apart
     for row in section.rows:
         assert row.name
         assert str(row.ours)
@@ -89,7 +108,17 @@ def test_a_section_runs(name):
 
 
 ROWS_GIVEN = (
-    Row("a time", "of 3", Figure(1.0, "s"), Figure(2.0, "s", "sorting"), 0.5, 0.4, 0.6, "<= 1", met=True),
+    Row(
+        "a time",
+        "of 3",
+        Figure(1.0, "s"),
+        Figure(2.0, "s", "sorting"),
+        0.5,
+        0.4,
+        0.6,
+        "<= 1",
+        met=True,
+    ),
     Row("another", "of 4", Figure(3, "MB")),
 )
 
@@ -121,7 +150,15 @@ def test_figures_are_printed_in_columns_or_with_a_dash_as_json_alone(sections, c
     machine, _, section, heads, rule, *lines = printed.err.splitlines()
     assert machine == str(this_machine())
     assert section.startswith("table (")
-    assert heads.split() == ["what", "setting", "ours", "yardstick", "ratio", "goal", "met"]
+    assert heads.split() == [
+        "what",
+        "setting",
+        "ours",
+        "yardstick",
+        "ratio",
+        "goal",
+        "met",
+    ]
     assert set(rule) == {"-"}
     assert lines == [
         "a time   of 3     1 s   2 s (sorting)  0.5    <= 1  yes",
@@ -132,7 +169,10 @@ def test_figures_are_printed_in_columns_or_with_a_dash_as_json_alone(sections, c
 @pytest.mark.parametrize(
     ("trouble", "said"),
     [
-        ([Row("error", "", Figure(1e-3), goal="<= 1", met=False, required=True)], "error"),
+        (
+            [Row("error", "", Figure(1e-3), goal="<= 1", met=False, required=True)],
+            "error",
+        ),
         (ROWS_GIVEN[:1] * 2, "two rows of one name and setting: a time, of 3"),
         (RuntimeError("no such thing"), "broke down"),
     ],
@@ -144,7 +184,10 @@ def test_the_exit_code_tells_of_trouble(sections, capsys, trouble, said):
 
 
 def test_a_short_run_leaves_out_what_the_section_says(sections, tmp_path):
-    called, file = sections(ROWS_GIVEN, SHORT={"sites": 3}, LEFT_OUT="many sites"), tmp_path / "f.json"
+    called, file = (
+        sections(ROWS_GIVEN, SHORT={"sites": 3}, LEFT_OUT="many sites"),
+        tmp_path / "f.json",
+    )
     bench.main(["table", "--json", str(file)])
     bench.main(["pair", "--short", "--keep", "--json", str(file)])
     assert called == [{}, {"sites": 3}]
@@ -155,14 +198,24 @@ def test_a_short_run_leaves_out_what_the_section_says(sections, tmp_path):
 
 
 def test_figures_are_written_and_read_again(sections, tmp_path):
-    sections([*ROWS_GIVEN, Row("lost", "", Figure(float("inf"), "error"), ratio=float("inf"), met=False)])
+    sections(
+        [
+            *ROWS_GIVEN,
+            Row(
+                "lost", "", Figure(float("inf"), "error"), ratio=float("inf"), met=False
+            ),
+        ]
+    )
     file = tmp_path / "f.json"
     assert bench.main(["table", "--json", str(file)]) == 0
     record = read(file)
     section = record.sections["table"]
     assert record.machine == this_machine()
     assert section.rows[:2] == ROWS_GIVEN
-    assert (section.rows[2].ours.value, section.rows[2].ratio) == (None, None)  # JSON has no infinity
+    assert (section.rows[2].ours.value, section.rows[2].ratio) == (
+        None,
+        None,
+    )  # JSON has no infinity
     assert section.version == fc.__version__
     assert date.fromisoformat(section.date)
     assert json.loads(file.read_text(), parse_constant=pytest.fail)["format"] == 1
@@ -177,14 +230,24 @@ def refused(capsys, *arguments):
 
 def test_what_cannot_be_run_is_refused(sections, tmp_path, capsys):
     sections(ROWS_GIVEN)
-    file, other, bad = (tmp_path / name for name in ("f.json", "other.json", "bad.json"))
+    file, other, bad = (
+        tmp_path / name for name in ("f.json", "other.json", "bad.json")
+    )
     assert "unknown section nonsense" in refused(capsys, "nonsense")
     assert "--keep needs --json with a file" in refused(capsys, "table", "--keep")
-    assert "f.json is no file of benchmarks" in refused(capsys, "table", "--keep", "--json", file)
+    assert "f.json is no file of benchmarks" in refused(
+        capsys, "table", "--keep", "--json", file
+    )
     bench.main(["table", "--json", str(file)])
     other.write_text(file.read_text().replace('"cpu_count": ', '"cpu_count": 1000'))
-    assert "is of another machine" in refused(capsys, "table", "--keep", "--json", other)
+    assert "is of another machine" in refused(
+        capsys, "table", "--keep", "--json", other
+    )
     for content in ("[]", "{}", "nothing", '{"format": 2}'):
         bad.write_text(content)
-        assert "bad.json is no file of benchmarks" in refused(capsys, "compare", file, bad)
-        assert "bad.json is no file of benchmarks" in refused(capsys, "page", bad, tmp_path / "page.md")
+        assert "bad.json is no file of benchmarks" in refused(
+            capsys, "compare", file, bad
+        )
+        assert "bad.json is no file of benchmarks" in refused(
+            capsys, "page", bad, tmp_path / "page.md"
+        )

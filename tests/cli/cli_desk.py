@@ -1,4 +1,6 @@
-"""What lies on the desk of these tests: sites and their sizes, with and without groups."""
+"""What lies on the desk of these tests: sites and their sizes, with and without
+groups.
+"""
 
 SIZES = {"A": 40, "B": 60, "C": 50}
 

@@ -16,7 +16,9 @@ def federation(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "reports").mkdir()
     rng = np.random.default_rng(4)
-    np.savetxt(tmp_path / "own.csv", rng.exponential(size=2000), header="score", comments="")
+    np.savetxt(
+        tmp_path / "own.csv", rng.exponential(size=2000), header="score", comments=""
+    )
 
     def federation(n_sites, **options):
         plan = fc.plan(n_points={f"{j:02}": 100 for j in range(n_sites)}, **options)
@@ -37,7 +39,10 @@ def test_who_stands_out(federation, run, tmp_path):
     assert "3 of 20 sites stand out" in printed.out
     assert "share of the reference below" in printed.out
     assert "the estimated power to find one with doubled scores is " in printed.out
-    assert "population, holds only if the model errs equally at every site. These hold" in printed.out
+    assert (
+        "population, holds only if the model errs equally at every site. These hold"
+        in printed.out
+    )
     assert "even if sites differ: each-site" in printed.out
     assert "several numbers" not in printed.out
     assert "left out: reports/broken.json: not a report" in printed.err
@@ -56,19 +61,39 @@ def test_without_a_reference(federation, run):
     out = run(*order).out
     assert "robust sd from the middle" in out
     assert "... and 3 more sites (--json shows all)." in out
-    assert "--column goes with --reference" in run(*order, "--column", "score", code=2).err
+    assert (
+        "--column goes with --reference" in run(*order, "--column", "score", code=2).err
+    )
 
 
 def test_of_several_numbers_the_middle_one_is_compared(federation, run):
     order = [*federation(6, numbers=3), "--reference", "own.csv"]
-    assert "A site that sent several numbers is compared by the middle one.\n" in run(*order).out
-    rows = {row["site"]: row["value"] for row in json.loads(run(*order, "--json").out)["sites"]}
-    assert rows == {name: fc.Report.read(f"reports/{name}.json").payload.levels[0].values[1] for name in rows}
+    assert (
+        "A site that sent several numbers is compared by the middle one.\n"
+        in run(*order).out
+    )
+    rows = {
+        row["site"]: row["value"]
+        for row in json.loads(run(*order, "--json").out)["sites"]
+    }
+    assert rows == {
+        name: fc.Report.read(f"reports/{name}.json").payload.levels[0].values[1]
+        for name in rows
+    }
 
 
 def test_one_group(group_desk, group_reported, run):
     files = group_reported()
-    np.savetxt("own.csv", np.random.default_rng(0).exponential(size=500), header="score", comments="")
+    np.savetxt(
+        "own.csv",
+        np.random.default_rng(0).exponential(size=500),
+        header="score",
+        comments="",
+    )
     order = ["compare", "plan.json", *files, "--reference", "own.csv", "--json"]
     old = json.loads(run(*order, "--label", "old").out)
-    assert [(row["site"], row["n"]) for row in old["sites"]] == [("A", 40), ("B", 70), ("C", 33)]
+    assert [(row["site"], row["n"]) for row in old["sites"]] == [
+        ("A", 40),
+        ("B", 70),
+        ("C", 33),
+    ]

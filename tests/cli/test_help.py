@@ -1,4 +1,6 @@
-"""Help: every choice that there is, what every argument means, and examples that run."""
+"""Help: every choice that there is, what every argument means, and examples that
+run.
+"""
 
 import re
 import shlex
@@ -23,14 +25,18 @@ def commands():
     """Every command, by the words that are typed."""
     for name, command in fedconformal.commands.items():
         if hasattr(command, "commands"):
-            yield from ((f"{name} {inner}", each) for inner, each in command.commands.items())
+            yield from (
+                (f"{name} {inner}", each) for inner, each in command.commands.items()
+            )
         else:
             yield name, command
 
 
 COMMANDS = dict(commands())
 NOT_RUN = {"planner", "demo", "ledger reseal"}
-"""Examples that serve, take minutes or need a lost ledger; tests of their own run these."""
+"""Examples that serve, take minutes or need a lost ledger; tests of their own run
+these.
+"""
 
 
 def unbroken(text):
@@ -54,13 +60,21 @@ def test_every_command_explains_itself(run, name):
     printed = unbroken(helped(run, name))
     assert run(*name.split(), "-h").out.split() == helped(run, name).split()
     assert unbroken(f"Example: fedconformal {name}") in printed
-    for mark in (" <", "{", "}", "\\[", "Positional"):  # of some versions of typer or click
+    for mark in (
+        " <",
+        "{",
+        "}",
+        "\\[",
+        "Positional",
+    ):  # of some versions of typer or click
         assert mark not in helped(run, name)
     for param in COMMANDS[name].params:
         assert param.help, f"{name}: {param.name} has no text"
         assert unbroken(param.help) in printed, f"{name}: {param.name}"
         default = param.default
-        if isinstance(default, (int, float, str, Path)) and not isinstance(default, bool):
+        if isinstance(default, (int, float, str, Path)) and not isinstance(
+            default, bool
+        ):
             assert unbroken(f"default: {default}") in printed, f"{name}: {param.name}"
 
 
@@ -83,7 +97,13 @@ def test_no_command_is_told_by_half_a_sentence(run, monkeypatch, group):
 @pytest.mark.slow
 def test_nobody_needs_to_read_to_the_end(tmp_path):
     command = f"set -o pipefail; {sys.executable} -m fedconformal --help | true"
-    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stderr == ""
 
 
@@ -101,7 +121,13 @@ def files(tmp_path, monkeypatch):
     """What the examples read."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
-    for name, n in {"cases": 120, "south": 40, "west": 377, "later": 100, "new": 5}.items():
+    for name, n in {
+        "cases": 120,
+        "south": 40,
+        "west": 377,
+        "later": 100,
+        "new": 5,
+    }.items():
         truth, guess = rng.normal(size=(2, n))
         pl.DataFrame({"truth": truth, "guess": guess}).write_csv(f"{name}.csv")
     for name in ("scores", "public"):
@@ -114,11 +140,19 @@ def test_every_example_runs(files, run):
     order = [name for name in COMMANDS if name not in NOT_RUN]
     assert order[:2] == ["plan", "report"]
     for name in order:
-        (example,) = re.findall(r"^ +fedconformal (.*)$", COMMANDS[name].epilog, re.MULTILINE)
+        (example,) = re.findall(
+            r"^ +fedconformal (.*)$", COMMANDS[name].epilog, re.MULTILINE
+        )
         run(*shlex.split(example))
         if name == "report":
             for site in ("south", "west"):
-                run(*shlex.split(example.replace("cases.csv", f"{site}.csv").replace("north", site)))
+                run(
+                    *shlex.split(
+                        example.replace("cases.csv", f"{site}.csv").replace(
+                            "north", site
+                        )
+                    )
+                )
 
 
 @pytest.mark.parametrize("name", ["plan", "certificate"])

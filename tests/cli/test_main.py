@@ -1,4 +1,6 @@
-"""The command as a whole: exit codes, outputs, interruptions, missing extras, a start that loads little."""
+"""The command as a whole: exit codes, outputs, interruptions, missing extras, a start
+that loads little.
+"""
 
 import contextlib
 import os
@@ -52,7 +54,9 @@ def test_interruptions(monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_two_directories_that_share_only_files(desk, run):
-    """A site's process in a directory of its own: only plan.json goes in, only report.json comes out."""
+    """A site's process in a directory of its own: only plan.json goes in, only
+    report.json comes out.
+    """
     (desk / "hospital").mkdir()
     (desk / "A.csv").rename(desk / "hospital" / "scores.csv")
     (desk / "hospital" / "plan.json").write_text((desk / "plan.json").read_text())
@@ -60,11 +64,16 @@ def test_two_directories_that_share_only_files(desk, run):
     program = [sys.executable, "-m", "fedconformal", *order]
     subprocess.run(program, cwd=desk / "hospital", check=True, stdin=subprocess.DEVNULL)
     (desk / "hospital" / "report.json").rename(desk / "A.json")
-    assert "1 site answered, 2 missing: B, C" in run("calibrate", "plan.json", "A.json").out
+    assert (
+        "1 site answered, 2 missing: B, C"
+        in run("calibrate", "plan.json", "A.json").out
+    )
 
 
 def test_help_loads_no_numbers():
-    """The commands themselves import nothing heavy; with the package it is the package's own imports."""
+    """The commands themselves import nothing heavy; with the package it is the
+    package's own imports.
+    """
     code = f"""
 import sys, types
 package = types.ModuleType("fedconformal")
@@ -75,7 +84,9 @@ assert main(["--help"]) == 0
 heavy = ("numpy", "scipy", "pydantic", "polars", "cryptography", "sklearn", "starlette")
 print([name for name in heavy if name in sys.modules])
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout.splitlines()[-1] == "[]"
 
 
@@ -109,6 +120,9 @@ def test_a_failure_while_writing_leaves_nothing(desk, run, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(_outputs, "_publish", broken)
-    assert "No space left" in run("plan", "--sites", 3, "--points", 30, "-o", "new.json", code=2).err
+    assert (
+        "No space left"
+        in run("plan", "--sites", 3, "--points", 30, "-o", "new.json", code=2).err
+    )
     assert not (desk / "new.json").exists()
     assert not list(desk.glob(".new.json*"))

@@ -19,19 +19,31 @@ def calibration(desk, reported, run):
 
 
 def test_it_writes_the_page(desk, run, calibration):
-    order = ["certificate", "calibration.json", "-o", "page.html", "--fact", "date=2026-11-18"]
+    order = [
+        "certificate",
+        "calibration.json",
+        "-o",
+        "page.html",
+        "--fact",
+        "date=2026-11-18",
+    ]
     page = certificate(calibration, facts={"date": "2026-11-18"})
     warning, written = run(*order).err.splitlines()
     assert warning.startswith("Not stated: name, version, purpose, ")
     assert written == "wrote page.html"
     assert (desk / "page.html").read_text(encoding="utf-8") == page
-    assert run(*order, code=2).err == "fedconformal: page.html: exists already; --force overwrites it\n"
+    assert (
+        run(*order, code=2).err
+        == "fedconformal: page.html: exists already; --force overwrites it\n"
+    )
     assert (desk / "page.html").read_text(encoding="utf-8") == page
 
 
 def test_it_shows_the_sizes_of_sets_of_a_file(desk, run, calibration):
     (desk / "new.csv").write_text("prediction\n" + "\n".join(map(str, range(40))))
-    assert "--sets" not in run("certificate", "calibration.json", "--sets", "new.csv").err
+    assert (
+        "--sets" not in run("certificate", "calibration.json", "--sets", "new.csv").err
+    )
     page = (desk / "certificate.html").read_text(encoding="utf-8")
     assert "The intervals of 40 cases, computed from their predictions" in page
     run("certificate", "calibration.json", "--sets", "none.csv", "--force", code=2)
@@ -41,13 +53,18 @@ def test_the_page_has_the_day_it_was_made(desk, run, calibration):
     days = {datetime.now(UTC).date().isoformat()}
     run("certificate", "calibration.json")
     days.add(datetime.now(UTC).date().isoformat())
-    assert any(f"<td>{day}</td>" in (desk / "certificate.html").read_text(encoding="utf-8") for day in days)
+    assert any(
+        f"<td>{day}</td>" in (desk / "certificate.html").read_text(encoding="utf-8")
+        for day in days
+    )
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", "not JSON"])
 def test_a_bad_file_is_one_line(desk, run, content):
     (desk / "calibration.json").write_text(content)
-    assert run("certificate", "calibration.json", code=2).err.startswith("fedconformal: calibration.json: ")
+    assert run("certificate", "calibration.json", code=2).err.startswith(
+        "fedconformal: calibration.json: "
+    )
     assert not (desk / "certificate.html").exists()
 
 
@@ -59,19 +76,28 @@ def test_a_forged_file_is_one_line(desk, run, calibration):
     (desk / "calibration.json").write_text(forged.to_json())
     for options in ((), ("--allow-unverified",)):
         error = run("certificate", "calibration.json", *options, code=1).err
-        assert error.startswith("fedconformal: this calibration gets no certificate, its claim does not hold")
+        assert error.startswith(
+            "fedconformal: this calibration gets no certificate, its claim does not"
+            " hold"
+        )
         assert len(error.splitlines()) == 1
         assert not (desk / "certificate.html").exists()
 
 
-def test_a_claim_that_cannot_be_verified_gets_a_page_on_request_alone(desk, run, calibration, monkeypatch):
-    monkeypatch.setattr(_certificate, "verify", lambda _: [Finding("it covers", "too large", None)])
+def test_a_claim_that_cannot_be_verified_gets_a_page_on_request_alone(
+    desk, run, calibration, monkeypatch
+):
+    monkeypatch.setattr(
+        _certificate, "verify", lambda _: [Finding("it covers", "too large", None)]
+    )
     error = run("certificate", "calibration.json", code=1).err
     reason = "a claim cannot be verified: it covers: too large"
     assert error == f"fedconformal: this calibration gets no certificate, {reason}\n"
     assert not (desk / "certificate.html").exists()
     run("certificate", "calibration.json", "--allow-unverified")
-    assert "<h1>NOT VERIFIED: " in (desk / "certificate.html").read_text(encoding="utf-8")
+    assert "<h1>NOT VERIFIED: " in (desk / "certificate.html").read_text(
+        encoding="utf-8"
+    )
 
 
 @pytest.fixture
@@ -88,7 +114,9 @@ def asked(monkeypatch):
 
 
 def test_the_address_is_printed(run, asked):
-    printed = run("planner", "stay", "--port", 0, "--no-browser", "--allow-host", "desk.example")
+    printed = run(
+        "planner", "stay", "--port", 0, "--no-browser", "--allow-host", "desk.example"
+    )
     assert printed.out == "planner: http://localhost:1/\n"
     assert printed.err == "Ctrl-C stops it.\n"
     assert asked == {
@@ -102,7 +130,10 @@ def test_the_address_is_printed(run, asked):
 
 def test_who_can_reach_it_is_said(run, asked):
     assert "Whoever can reach this machine" in run("planner", "--host", "0.0.0.0").err
-    assert "Whoever can reach this machine" not in run("planner", "--host", "localhost").err
+    assert (
+        "Whoever can reach this machine"
+        not in run("planner", "--host", "localhost").err
+    )
     assert asked["folder"] == Path()
 
 

@@ -34,7 +34,15 @@ def test_other_columns_pass_through_unchanged(run, tmp_path, option):
 
 def test_no_column_is_overwritten(run, tmp_path):
     (tmp_path / "p.csv").write_text("prediction,lower\n1,2\n")
-    order = ["predict", "c.json", "p.csv", "--score", "absolute", "--column", "prediction"]
+    order = [
+        "predict",
+        "c.json",
+        "p.csv",
+        "--score",
+        "absolute",
+        "--column",
+        "prediction",
+    ]
     assert "has a column 'lower' already" in run(*order, code=2).err
     assert run(*order, "--only").out.splitlines()[0] == "lower,upper"
 
@@ -52,7 +60,17 @@ def test_a_score_says_which_columns_it_needs(run, tmp_path):
     assert "p.csv: score 'absolute' needs one column" in error
     assert "got 3 columns (a, b, c): choose them with --column" in error
     assert "give --score" in run("predict", "c.json", "p.csv", code=2).err
-    out = run("predict", "c.json", "p.csv", "--score", "normalized", "--column", "a", "--column", "b").out
+    out = run(
+        "predict",
+        "c.json",
+        "p.csv",
+        "--score",
+        "normalized",
+        "--column",
+        "a",
+        "--column",
+        "b",
+    ).out
     assert out.splitlines()[0] == "a,b,c,lower,upper"
 
 
@@ -66,18 +84,33 @@ def test_a_score_with_parameters_where_the_plan_fixes_none(run, tmp_path):
 
 
 def test_the_score_of_the_plan_is_not_replaced(run, tmp_path):
-    plan = fc.plan(n_points={"A": 20}, confidence_level=0.8, score={"name": "raps", "penalty": 0.5})
+    plan = fc.plan(
+        n_points={"A": 20}, confidence_level=0.8, score={"name": "raps", "penalty": 0.5}
+    )
     found = fc.calibrate(plan, [fc.report(plan, np.arange(20.0), site="A")])
     (tmp_path / "raps.json").write_text(found.to_json())
     (tmp_path / "p.csv").write_text("x,y\n0.6,0.4\n")
     run("predict", "raps.json", "p.csv", "--score", "raps")
     for other in (["--score", "aps"], ["--score", "raps:penalty=1"]):
-        assert "the plan fixes the score, raps" in run("predict", "raps.json", "p.csv", *other, code=2).err
+        assert (
+            "the plan fixes the score, raps"
+            in run("predict", "raps.json", "p.csv", *other, code=2).err
+        )
 
 
 def test_a_column_that_csv_cannot_hold_is_refused_in_one_line(run):
-    pl.DataFrame({"prediction": [1.0], "stay": [timedelta(hours=3)]}).write_parquet("stay.parquet")
-    options = ["predict", "c.json", "stay.parquet", "--column", "prediction", "--score", "absolute"]
+    pl.DataFrame({"prediction": [1.0], "stay": [timedelta(hours=3)]}).write_parquet(
+        "stay.parquet"
+    )
+    options = [
+        "predict",
+        "c.json",
+        "stay.parquet",
+        "--column",
+        "prediction",
+        "--score",
+        "absolute",
+    ]
     assert "cannot be written as CSV: datatype duration" in run(*options, code=2).err
     run(*options, "--only")
 
@@ -86,4 +119,6 @@ def test_a_terminal_without_the_characters_is_named(run, tmp_path, monkeypatch):
     (tmp_path / "p.csv").write_text("prédiction\n1.5\n", encoding="utf-8")
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
     order = ["predict", "c.json", "p.csv", "--score", "absolute"]
-    assert r"ascii, has no '\xe9': set PYTHONIOENCODING=utf-8" in run(*order, code=2).err
+    assert (
+        r"ascii, has no '\xe9': set PYTHONIOENCODING=utf-8" in run(*order, code=2).err
+    )

@@ -1,4 +1,6 @@
-"""Private plans with files: ledgers, noisy counts, cases that must not be distinguished."""
+"""Private plans with files: ledgers, noisy counts, cases that must not be
+distinguished.
+"""
 
 import json
 import math
@@ -29,11 +31,20 @@ def test_the_whole_way(desk, run, options):
     run("plan", "--sites", 3, "--points", 300, *RULE, *options, "-o", "private.json")
     for name in "XYZ":
         np.save(f"{name}.npy", np.random.default_rng(ord(name)).exponential(size=300))
-        order = ["report", "private.json", f"{name}.npy", "--site", name, *account(run, name)]
+        order = [
+            "report",
+            "private.json",
+            f"{name}.npy",
+            "--site",
+            name,
+            *account(run, name),
+        ]
         run(*order, "-o", f"{name}.json")
         again = run(*order, "--json").out
         assert fc.Report.from_json(again) == fc.Report.read(f"{name}.json")
-    shown = run("calibrate", "private.json", "X.json", "Y.json", "Z.json", "-o", "c.json").out
+    shown = run(
+        "calibrate", "private.json", "X.json", "Y.json", "Z.json", "-o", "c.json"
+    ).out
     assert "with noise)" in shown
     assert fc.Calibration.read("c.json").threshold > 1.5
     run("verify", "c.json")
@@ -55,7 +66,19 @@ def test_no_more_than_the_budget_and_never_without_a_ledger(private, run):
 
 
 def test_scores_of_a_new_model_draw_on_the_old_budget_once_accepted(desk, run):
-    run("plan", "--sites", 3, "--points", 300, "--epsilon", 2, "--bins", "uniform:0:80:50", "-o", "p.json")
+    run(
+        "plan",
+        "--sites",
+        3,
+        "--points",
+        300,
+        "--epsilon",
+        2,
+        "--bins",
+        "uniform:0:80:50",
+        "-o",
+        "p.json",
+    )
     scores = np.random.default_rng(0).exponential(size=300)
     np.save("old.npy", scores)
     np.savetxt("new.csv", 9 * scores, header="score", comments="")
@@ -66,8 +89,13 @@ def test_scores_of_a_new_model_draw_on_the_old_budget_once_accepted(desk, run):
     assert "ledger accept" in refused
     run("ledger", "accept", "X.db", "trial", "new.csv", "--reason", "model 2")
     second = fc.Report.from_json(run("report", "p.json", "new.csv", *options).out)
-    assert first.payload.counts[0] > 2 * second.payload.counts[0]  # nine times as large scores
-    assert json.loads(run("ledger", "show", "X.db", "--json").out)["accounts"][0]["spent"] == 4
+    assert (
+        first.payload.counts[0] > 2 * second.payload.counts[0]
+    )  # nine times as large scores
+    assert (
+        json.loads(run("ledger", "show", "X.db", "--json").out)["accounts"][0]["spent"]
+        == 4
+    )
 
 
 def test_odd_labels_are_not_distinguished_either(desk, run):
@@ -79,7 +107,15 @@ def test_odd_labels_are_not_distinguished_either(desk, run):
     rule = ["--epsilon", 4, "--bins", "uniform:0:1:20:bounded", "--score", "lac"]
     run("plan", "--sites", 3, "--points", 300, *rule, "-o", "private.json")
     cases = ["--target", "y", "--prediction", "a", "--prediction", "b"]
-    order = ["report", "private.json", "cases.csv", "--site", "X", *cases, *account(run, "X")]
+    order = [
+        "report",
+        "private.json",
+        "cases.csv",
+        "--site",
+        "X",
+        *cases,
+        *account(run, "X"),
+    ]
     run(*order, "-o", "X.json")
     assert fc.Report.read("X.json").n == 300
 
@@ -88,13 +124,26 @@ def test_randomized_scores_are_answered_once(desk, run):
     """Fresh randomness in the scores must not make the same question a new one."""
     rng = np.random.default_rng(0)
     chances = rng.dirichlet([1, 1, 1], size=400)
-    frame = {"y": rng.integers(3, size=400), **{f"p{i}": chances[:, i] for i in range(3)}}
+    frame = {
+        "y": rng.integers(3, size=400),
+        **{f"p{i}": chances[:, i] for i in range(3)},
+    }
     pl.DataFrame(frame).write_csv("cases.csv")
     options = ("--score", "aps:randomized=true", "--confidence-level", 0.8)
     bins = ("--epsilon", 4, "--bins", "uniform:0:1:50")
     run("plan", "--sites", 3, "--points", 400, *options, *bins, "-o", "p.json")
     columns = [word for i in range(3) for word in ("--prediction", f"p{i}")]
-    order = ["report", "p.json", "cases.csv", "--site", "A", "--target", "y", *columns, *account(run, "A")]
+    order = [
+        "report",
+        "p.json",
+        "cases.csv",
+        "--site",
+        "A",
+        "--target",
+        "y",
+        *columns,
+        *account(run, "A"),
+    ]
     first = run(*order, "--json").out
     assert [run(*order, "--json").out for _ in range(3)] == [first] * 3
     assert fc.Ledger("A.db").spent("trial") == 4

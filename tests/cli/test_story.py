@@ -14,11 +14,23 @@ def with_reports(files):
 
 
 def test_plan_report_calibrate_predict_verify(reported, run):
-    out = run("plan", "--sites", 10, "--points", 79, "--confidence-level", 0.9, "-o", "ten.json").out
+    out = run(
+        "plan",
+        "--sites",
+        10,
+        "--points",
+        79,
+        "--confidence-level",
+        0.9,
+        "-o",
+        "ten.json",
+    ).out
     assert out.startswith("10 sites, 79 points each; criterion stable\n")
     assert "71" in out
     assert "7 of 10" in out
-    assert fc.Plan.read("ten.json") == fc.plan(n_sites=10, n_points=79, confidence_level=0.9)
+    assert fc.Plan.read("ten.json") == fc.plan(
+        n_sites=10, n_points=79, confidence_level=0.9
+    )
     files = reported()
     out = run("calibrate", "plan.json", *files, "-o", "calibration.json").out
     assert "3 sites answered, 0 missing" in out
@@ -28,7 +40,9 @@ def test_plan_report_calibrate_predict_verify(reported, run):
     assert table.columns == ["prediction", "lower", "upper"]
     width = (table["upper"] - table["lower"]).to_numpy()
     assert width == pytest.approx(2 * calibration.threshold, rel=1e-12)
-    assert run("verify", "calibration.json", "--reports", ".", code=2)  # the plan lies there too
+    assert run(
+        "verify", "calibration.json", "--reports", ".", code=2
+    )  # the plan lies there too
     out = run("verify", "calibration.json", *with_reports(files)).out
     assert out.endswith("\nverified\n")
 
@@ -51,7 +65,12 @@ def test_an_infinite_threshold_predicts_the_whole_line(desk, run):
         run("report", "tiny.json", "two.csv", "--site", name, "-o", f"{name}.json")
     run("calibrate", "tiny.json", "X.json", "Y.json", "Z.json", "-o", "c.json")
     assert "inf" in run("predict", "c.json", "predictions.csv").out
-    assert json.loads(run("predict", "c.json", "predictions.csv", "--json").out)[0]["upper"] == "Infinity"
+    assert (
+        json.loads(run("predict", "c.json", "predictions.csv", "--json").out)[0][
+            "upper"
+        ]
+        == "Infinity"
+    )
     run("verify", "c.json")
 
 
@@ -65,7 +84,11 @@ def test_the_demo_tells_the_whole_story(tmp_path, run, monkeypatch):
     assert calibration.missing == ("site-07",)
     assert calibration.law.mean() >= 0.9
     assert pl.read_csv(tmp_path / "intervals.csv").height == 72
-    methods = [line.split("   ")[0].strip() for line in said.splitlines() if line.startswith("  ")]
+    methods = [
+        line.split("   ")[0].strip()
+        for line in said.splitlines()
+        if line.startswith("  ")
+    ]
     rules = [
         "FedCP-QQ, stable (the default)",
         "FedCP-QQ, stable, three numbers",
@@ -76,9 +99,15 @@ def test_the_demo_tells_the_whole_story(tmp_path, run, monkeypatch):
     assert f"{calibration.threshold:.1f}" in stable
     assert f"{calibration.law.mean():.3f}" in stable
     # Every command can be copied and run again, and the end says what to open.
-    shown = [line.strip().removeprefix("$ ") for line in said.splitlines() if "$ fedconformal" in line]
+    shown = [
+        line.strip().removeprefix("$ ")
+        for line in said.splitlines()
+        if "$ fedconformal" in line
+    ]
     assert [order.split()[1] for order in shown[:3]] == ["plan", "report", "calibrate"]
-    for order in (each for each in shown if each.split()[1] in ("calibrate", "predict")):
+    for order in (
+        each for each in shown if each.split()[1] in ("calibrate", "predict")
+    ):
         run(*order.split()[1:])
     ending = said.partition("What to open next:")[2]
     assert (tmp_path / "certificate.html").as_uri() in ending

@@ -20,14 +20,18 @@ def report(value=1.5, *, ranks=(25,), n=30, **changes):
 
 
 def edited(document, *path, value):
-    """The text of a document in which what lies at the path has another value; its digest is as it was."""
+    """The text of a document in which what lies at the path has another value; its
+    digest is as it was.
+    """
     content = json.loads(document.to_json())
     put(content, path, value)
     return json.dumps(content)
 
 
 def forged(document, changes):
-    """The text of a document with other values at some paths, None for nothing, and the digest that fits."""
+    """The text of a document with other values at some paths, None for nothing, and the
+    digest that fits.
+    """
     content = json.loads(document.to_json())
     for path, value in changes.items():
         put(content, path.split("."), value)
@@ -35,7 +39,9 @@ def forged(document, changes):
 
 
 def put(content, path, value):
-    *way, last = [int(step) if isinstance(step, str) and step.isdigit() else step for step in path]
+    *way, last = [
+        int(step) if isinstance(step, str) and step.isdigit() else step for step in path
+    ]
     for step in way:
         content = content[step]
     if value is None and isinstance(content, dict):
@@ -45,13 +51,22 @@ def put(content, path, value):
 
 
 def with_digest(content):
-    """With the digest that the changed content has, so that it is judged by its content alone."""
+    """With the digest that the changed content has, so that it is judged by its content
+    alone.
+    """
     fields = {key: value for key, value in content.items() if key != "digest"}
     try:
         canonical = json.dumps(
-            fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+            fields,
+            sort_keys=True,
+            separators=(",", ":"),
+            ensure_ascii=False,
+            allow_nan=False,
         )
-        return {**fields, "digest": "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()}
+        return {
+            **fields,
+            "digest": "sha256:" + hashlib.sha256(canonical.encode()).hexdigest(),
+        }
     except ValueError:
         return content
 

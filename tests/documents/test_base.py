@@ -1,4 +1,6 @@
-"""What all documents share: content that survives, a reader that trusts nothing, digests."""
+"""What all documents share: content that survives, a reader that trusts nothing,
+digests.
+"""
 
 import json
 import math
@@ -15,8 +17,12 @@ import fedconformal as fc
 from documents.samples import edited, forged, plan, report, with_digest
 from fedconformal.documents import Design, PerSite, kinds, schema
 
-PRIVATE = fc.plan(5, 300, confidence_level=0.8, privacy=fc.Privacy(2.0, fc.Bins.uniform(0, 5, 20)))
-GROUPED = fc.plan(groups={"old": {"A": 30, "B": 20}, "young": {"A": 25, "B": 0}}, confidence_level=0.8)
+PRIVATE = fc.plan(
+    5, 300, confidence_level=0.8, privacy=fc.Privacy(2.0, fc.Bins.uniform(0, 5, 20))
+)
+GROUPED = fc.plan(
+    groups={"old": {"A": 30, "B": 20}, "young": {"A": 25, "B": 0}}, confidence_level=0.8
+)
 
 
 class TestRoundTrip:
@@ -25,7 +31,14 @@ class TestRoundTrip:
         [
             plan(),
             fc.plan(confidence_level=0.9),
-            fc.plan(n_sites=9, n_points=40, criterion="conditional", delta=0.07, max_faulty=2, score="lac"),
+            fc.plan(
+                n_sites=9,
+                n_points=40,
+                criterion="conditional",
+                delta=0.07,
+                max_faulty=2,
+                score="lac",
+            ),
             PRIVATE,
             GROUPED,
             report(),
@@ -49,7 +62,9 @@ class TestRoundTrip:
 
     def test_infinity_is_spelled_out(self):
         endless = report(math.inf, ranks=(31,))
-        assert json.loads(endless.to_json())["parts"][0]["payload"]["levels"][0]["values"] == ["Infinity"]
+        assert json.loads(endless.to_json())["parts"][0]["payload"]["levels"][0][
+            "values"
+        ] == ["Infinity"]
         assert fc.Report.from_json(endless.to_json()) == endless
 
     @pytest.mark.parametrize("value", [math.nan, -math.inf, True])
@@ -64,8 +79,13 @@ class TestRoundTrip:
             plan().designs[0].max_faulty = 1
 
     def test_equal_content_is_equal(self):
-        same = fc.plan(n_points={"A": 30, "B": 30, "C": 50}, confidence_level=[0.8, 0.9])
-        assert (plan().digest, plan()[0.9].law) != (None, None)  # what is remembered makes no difference
+        same = fc.plan(
+            n_points={"A": 30, "B": 30, "C": 50}, confidence_level=[0.8, 0.9]
+        )
+        assert (plan().digest, plan()[0.9].law) != (
+            None,
+            None,
+        )  # what is remembered makes no difference
         assert same == plan()
         assert hash(report()) == hash(report())
         scored = [fc.plan(n_sites=3, n_points=30, score="raps") for _ in range(2)]
@@ -114,7 +134,10 @@ class TestReader:
         ],
     )
     def test_what_does_not_fit_together_is_named(self, changes, words):
-        text = forged(report(), {f"parts.0.payload.levels.0.{name}": new for name, new in changes.items()})
+        text = forged(
+            report(),
+            {f"parts.0.payload.levels.0.{name}": new for name, new in changes.items()},
+        )
         with pytest.raises(fc.DocumentError, match=words):
             fc.Report.from_json(text)
 
@@ -124,9 +147,17 @@ class TestReader:
             (("extra",), 1, "extra: Extra inputs"),
             (("parts", 0, "n"), "30", "n: "),
             (("parts", 0, "n"), 0, "n: "),
-            (("parts", 0, "payload", "levels", 0, "values"), ["NaN"], "finite number or the word"),
+            (
+                ("parts", 0, "payload", "levels", 0, "values"),
+                ["NaN"],
+                "finite number or the word",
+            ),
             (("parts", 0, "payload"), {"kind": "letter"}, "kind must be one of"),
-            (("parts", 0, "payload", "kind"), "curve", "levels: Extra inputs|counts: Field required"),
+            (
+                ("parts", 0, "payload", "kind"),
+                "curve",
+                "levels: Extra inputs|counts: Field required",
+            ),
             (("parts",), [], "parts"),
             (("site",), "A\nB", "site"),
             (("signature",), "x", "signature"),
@@ -145,7 +176,9 @@ class TestReader:
         with pytest.raises(fc.DocumentError, match="directory"):
             fc.Report.read(tmp_path)
         path.write_bytes(b"x" * (fc.Report.limit.largest + 1))
-        with pytest.raises(fc.DocumentError, match=r"report.json: not a report: larger than 4 MB"):
+        with pytest.raises(
+            fc.DocumentError, match=r"report.json: not a report: larger than 4 MB"
+        ):
             fc.Report.read(path)
 
 
@@ -166,14 +199,19 @@ PLANS = [plan(), GROUPED, PRIVATE]
 
 
 class TestDefaults:
-    """A field that has its default is not written: later versions may add some, and digests stay."""
+    """A field that has its default is not written: later versions may add some, and
+    digests stay.
+    """
 
     @pytest.mark.parametrize("document", PLANS, ids=["named", "grouped", "private"])
     def test_a_later_version_reads_files_of_this_one_with_their_digest(self, document):
         later = LaterPlan.from_json(document.to_json())
         assert later.digest == document.digest
         assert json.loads(later.to_json()) == json.loads(document.to_json())
-        assert (later.blinding, {design.rounds for design in later.designs}) == ("none", {1})
+        assert (later.blinding, {design.rounds for design in later.designs}) == (
+            "none",
+            {1},
+        )
 
     @pytest.mark.parametrize("path", [("blinding",), ("designs", 0, "rounds")])
     def test_what_is_new_changes_the_digest_and_is_refused_here(self, path):
@@ -204,7 +242,13 @@ class TestDefaults:
     def test_nothing_that_has_its_default_is_written(self):
         content = json.loads(plan().to_json())
         assert content.keys() == {"format", "version", "designs", "digest"}
-        assert content["designs"][0].keys() == {"promise", "criterion", "sites", "message", "levels"}
+        assert content["designs"][0].keys() == {
+            "promise",
+            "criterion",
+            "sites",
+            "message",
+            "levels",
+        }
 
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
@@ -229,11 +273,18 @@ def test_what_has_a_default_is_not_required(kind):
     found = schema(kind)
     required = set(found["required"])
     assert {"format", "version", "digest"} <= required
-    with_default = {name for name, field in found["properties"].items() if "default" in field}
-    assert with_default & required == {"format", "version"}  # which say what a document is
+    with_default = {
+        name for name, field in found["properties"].items() if "default" in field
+    }
+    assert with_default & required == {
+        "format",
+        "version",
+    }  # which say what a document is
 
 
-@given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 3)), min_size=1, max_size=8))
+@given(
+    st.lists(st.tuples(st.integers(1, 5), st.integers(0, 3)), min_size=1, max_size=8)
+)
 def test_it_is_the_sequence_it_stands_for(runs):
     counts, values = zip(*runs, strict=True)
     view, plain = PerSite(counts, values), np.repeat(values, counts).tolist()

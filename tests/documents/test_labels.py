@@ -31,8 +31,18 @@ def test_other_labels_survive(label):
 
 
 def test_whole_numbers_stand_for_their_digits():
-    assert [label_text(label) for label in (3, np.int8(-3), "3", np.str_("a"))] == ["3", "-3", "3", "a"]
-    for labels in ([2, 10, 2], np.array([2, 10, 2]), np.array([2, 10, 2], dtype=np.uint8), ["2", "10", "2"]):
+    assert [label_text(label) for label in (3, np.int8(-3), "3", np.str_("a"))] == [
+        "3",
+        "-3",
+        "3",
+        "a",
+    ]
+    for labels in (
+        [2, 10, 2],
+        np.array([2, 10, 2]),
+        np.array([2, 10, 2], dtype=np.uint8),
+        ["2", "10", "2"],
+    ):
         names, which = unique_labels(labels)
         assert [names[i] for i in which] == ["2", "10", "2"]
 
@@ -55,7 +65,9 @@ def test_what_is_left_of_a_name_is_composed():
     assert proper_form("e\u200d\u0301") == "é"
 
 
-@pytest.mark.parametrize("name", ["north", "St. Mary's", "Žďár nad Sázavou", "東京", "القاهرة", "A-1 (new)"])
+@pytest.mark.parametrize(
+    "name", ["north", "St. Mary's", "Žďár nad Sázavou", "東京", "القاهرة", "A-1 (new)"]
+)
 def test_what_people_write_is_proper(name):
     assert proper_form(name) == name
 

@@ -22,21 +22,38 @@ PLANS = {
     "open": fc.plan(n_sites=["A"]),
     "anybody": fc.plan(),
     "five": fc.plan(numbers=5),
-    "mixed": fc.plan(n_points=NAMED, promise="mixture", mixture={"A": 0.5, "B": 0.5, "C": 0}),
-    "drawn": fc.plan(n_points={f"site {i}": 30 + i for i in range(12)}, promise="new-site", numbers=2),
-    "ranked": fc.plan(n_sites=20, n_points=[50, 80] * 10, promise="new-site", criterion="conditional"),
+    "mixed": fc.plan(
+        n_points=NAMED, promise="mixture", mixture={"A": 0.5, "B": 0.5, "C": 0}
+    ),
+    "drawn": fc.plan(
+        n_points={f"site {i}": 30 + i for i in range(12)}, promise="new-site", numbers=2
+    ),
+    "ranked": fc.plan(
+        n_sites=20, n_points=[50, 80] * 10, promise="new-site", criterion="conditional"
+    ),
     "open-ranked": fc.plan(n_sites=20, promise="new-site", criterion="conditional"),
     "each": fc.plan(n_points=[60, 80], promise="each-site"),
-    "each-levels": fc.plan(n_points=[60, 80], promise="each-site", confidence_level=[0.8, 0.9]),
+    "each-levels": fc.plan(
+        n_points=[60, 80], promise="each-site", confidence_level=[0.8, 0.9]
+    ),
     "curve": fc.plan(n_points=[200] * 3, curve=GRID),
     "open-curve": fc.plan(curve=GRID),
     "mixed-curve": fc.plan(n_points=NAMED, promise="mixture", curve=GRID),
     "noisy": fc.plan(n_points=[200] * 5, privacy=fc.Privacy(2.0, GRID)),
-    "noisy-each": fc.plan(n_points=[2000] * 2, promise="each-site", privacy=fc.Privacy(2.0, GRID)),
-    "paper": fc.plan(n_points=[200] * 5, privacy=fc.Privacy(10.0, GRID, analysis="paper")),
+    "noisy-each": fc.plan(
+        n_points=[2000] * 2, promise="each-site", privacy=fc.Privacy(2.0, GRID)
+    ),
+    "paper": fc.plan(
+        n_points=[200] * 5, privacy=fc.Privacy(10.0, GRID, analysis="paper")
+    ),
     "groups": fc.plan(groups=SIZES, confidence_level=0.8, score="absolute"),
 }
-SHORT = {"D": "designs.0", "S": "designs.0.sites.0", "M": "designs.0.message", "L": "designs.0.levels.0"}
+SHORT = {
+    "D": "designs.0",
+    "S": "designs.0.sites.0",
+    "M": "designs.0.message",
+    "L": "designs.0.levels.0",
+}
 SHORT["R"] = "designs.0.message.levels.0"
 
 
@@ -57,7 +74,11 @@ def test_is_read_as_it_was_written(name):
 @pytest.mark.parametrize(
     ("name", "changes", "words"),
     [
-        ("levels", {"D.levels.1.confidence_level": "0.8"}, "a confidence level occurs twice"),
+        (
+            "levels",
+            {"D.levels.1.confidence_level": "0.8"},
+            "a confidence level occurs twice",
+        ),
         ("levels", {"L.confidence_level": 0.8}, 'exact number such as "0.9" or "1/3"'),
         ("levels", {"L.confidence_level": "0.80"}, "written as '0.8'"),
         ("levels", {"L.confidence_level": "1"}, "between 0 and 1"),
@@ -72,16 +93,36 @@ def test_is_read_as_it_was_written(name):
         ("levels", {"M.kind": None}, "kind must be one of .* got None"),
         ("levels", {"M.colour": 1}, "colour: Extra inputs"),
         ("levels", {"M.levels": []}, "at least 1 item"),
-        ("levels", {"R.ranks": [[5]]}, "ranks and votes must be given for each kind of sites"),
+        (
+            "levels",
+            {"R.ranks": [[5]]},
+            "ranks and votes must be given for each kind of sites",
+        ),
         ("levels", {"R.ranks": [[25, 25], [41]]}, "different, in increasing order"),
         ("levels", {"R.ranks": [[*range(1, 22)], [41]]}, "at most 20 items"),
         ("levels", {"R.ranks": [[32], [41]]}, r"between 1 and n \+ 1"),
-        ("levels", {"R.votes": [[1]]}, "ranks and votes must be given for each kind of sites"),
-        ("levels", {"R.votes": [[1], [1, 2]]}, "one for all numbers of a site, or one for each"),
+        (
+            "levels",
+            {"R.votes": [[1]]},
+            "ranks and votes must be given for each kind of sites",
+        ),
+        (
+            "levels",
+            {"R.votes": [[1], [1, 2]]},
+            "one for all numbers of a site, or one for each",
+        ),
         ("levels", {"R.votes": [[1], [1]]}, "shortest form"),
-        ("levels", {"R.ranks": [[9, 25], [9, 41]], "R.votes": [[2, 2], [1]]}, "shortest form"),
+        (
+            "levels",
+            {"R.ranks": [[9, 25], [9, 41]], "R.votes": [[2, 2], [1]]},
+            "shortest form",
+        ),
         ("levels", {"R.votes": [[1], [0]]}, "votes.*greater than or equal to 1"),
-        ("levels", {"R.votes": [[1], [2**20 + 1]]}, "votes.*less than or equal to 1048576"),
+        (
+            "levels",
+            {"R.votes": [[1], [2**20 + 1]]},
+            "votes.*less than or equal to 1048576",
+        ),
         ("levels", {"R.votes": [[1], [1.5]]}, "votes.*valid integer"),
         ("levels", {"D.max_missing": -1}, "max_missing"),
         ("levels", {"D.max_faulty": 2}, "below half"),
@@ -96,9 +137,21 @@ def test_is_read_as_it_was_written(name):
         ("levels", {"S.asked": False}, "a site that is not asked has none"),
         ("usual", {"keys": []}, "keys: "),
         ("anybody", {"keys": []}, "keys: "),
-        ("usual", {"group_by": ["class"]}, "group_by was given, but there are no groups"),
-        ("usual", {"M": {"kind": "cases", "numbers": 1}}, "random round of 32 hexadecimal digits"),
-        ("uneven", {"R.rule": None, "R.ranks.2": [1]}, "sites without names must have the same ranks"),
+        (
+            "usual",
+            {"group_by": ["class"]},
+            "group_by was given, but there are no groups",
+        ),
+        (
+            "usual",
+            {"M": {"kind": "cases", "numbers": 1}},
+            "random round of 32 hexadecimal digits",
+        ),
+        (
+            "uneven",
+            {"R.rule": None, "R.ranks.2": [1]},
+            "sites without names must have the same ranks",
+        ),
         ("ranked", {"R.ranks.0": [3]}, "sites without names must have the same ranks"),
         ("open", {"D.expected": 3}, "not both"),
         ("open", {"L.votes": 1}, "an open plan has neither votes nor advice"),
@@ -107,7 +160,11 @@ def test_is_read_as_it_was_written(name):
         ("open", {"R.rule.numbers": 3}, "spacing must be given with several numbers"),
         ("five", {"R.rule.numbers": 21}, "numbers.*less than or equal to 20"),
         ("five", {"R.rule.spacing": "58/106"}, "written as '29/53'"),
-        ("five", {"R.rule.spacing": None}, "spacing must be given with several numbers"),
+        (
+            "five",
+            {"R.rule.spacing": None},
+            "spacing must be given with several numbers",
+        ),
         ("open-ranked", {"R.rule.eta": None}, "a rule has a share or an eta"),
         ("open-ranked", {"R.rule.share": "0.9"}, "a rule has a share or an eta"),
         ("ranked", {"R.rule.eta": "1"}, "between 0 and 1"),
@@ -120,10 +177,26 @@ def test_is_read_as_it_was_written(name):
         ("drawn", {"terms.round": "spring"}, "random round of 32 hexadecimal digits"),
         ("curve", {"M.edges.3": 0.0}, "edges: must be different, in increasing order"),
         ("curve", {"M.edges.3": "Infinity"}, "valid number"),
-        ("curve", {"M.own": [[180, 180, 180]]}, "own counts must be given for each level and each kind"),
-        ("curve", {"M.epsilon": "1"}, "offsets must be given with noise, and only with it"),
-        ("noisy", {"M.epsilon": None}, "offsets must be given with noise, and only with it"),
-        ("noisy", {"M.offsets": None}, "offsets must be given with noise, and only with it"),
+        (
+            "curve",
+            {"M.own": [[180, 180, 180]]},
+            "own counts must be given for each level and each kind",
+        ),
+        (
+            "curve",
+            {"M.epsilon": "1"},
+            "offsets must be given with noise, and only with it",
+        ),
+        (
+            "noisy",
+            {"M.epsilon": None},
+            "offsets must be given with noise, and only with it",
+        ),
+        (
+            "noisy",
+            {"M.offsets": None},
+            "offsets must be given with noise, and only with it",
+        ),
         ("noisy", {"M.offsets": [[1]]}, "for each level and each edge but the last"),
         ("noisy", {"M.bounded": True}, "for each level and each edge but the last"),
         ("noisy", {"M.epsilon": "101"}, "epsilon must be between 1e-06 and 100"),
@@ -149,14 +222,26 @@ def test_what_does_not_fit_together_cannot_be_read(name, changes, words):
     [
         ("levels", {"L.votes": 9}, "votes must be at most the number of votes plus 1"),
         ("levels", {"L.votes": 4}, "votes must be at most the number of votes plus 1"),
-        ("levels", {"L.advice": {}}, "votes must be at most the number of votes plus 1"),
+        (
+            "levels",
+            {"L.advice": {}},
+            "votes must be at most the number of votes plus 1",
+        ),
         ("levels", {"D.max_faulty": 1, "L.votes": 1}, "votes must be above max_faulty"),
         ("levels", {"R.rule": {"share": "0.5"}}, "do not follow from the share"),
         ("levels", {"D.delta": "0.1"}, "delta does not fit"),
         ("levels", {"D.criterion": "best"}, "criterion must be one of"),
         ("levels", {"D.promise": "everyone"}, "promise must be one of"),
-        ("levels", {"D.promise": "each-site"}, "criterion must be conditional or marginal"),
-        ("usual", {"S.share": "1/3"}, "a share of new cases goes with a promise to a mixture"),
+        (
+            "levels",
+            {"D.promise": "each-site"},
+            "criterion must be conditional or marginal",
+        ),
+        (
+            "usual",
+            {"S.share": "1/3"},
+            "a share of new cases goes with a promise to a mixture",
+        ),
         (
             "usual",
             {"M": {"kind": "cases", "numbers": 1}, "terms": {"round": "0" * 32}},
@@ -165,10 +250,22 @@ def test_what_does_not_fit_together_cannot_be_read(name, changes, words):
         ("each", {"L.votes": 1}, "keeps the largest report"),
         ("each", {"R.votes": [[2], [2]]}, "every site sends one number, of one vote"),
         ("each", {"R.rule": None, "R.ranks": [[1, 2], [1, 2]]}, "numbers must be 1"),
-        ("each", {"R.rule": None, "R.ranks": [[], [73]], "L.votes": 1}, "every site sends one number"),
-        ("each-levels", {"R.rule": None, "R.ranks": [[], [65]], "L.votes": 1}, "every site sends one number"),
+        (
+            "each",
+            {"R.rule": None, "R.ranks": [[], [73]], "L.votes": 1},
+            "every site sends one number",
+        ),
+        (
+            "each-levels",
+            {"R.rule": None, "R.ranks": [[], [65]], "L.votes": 1},
+            "every site sends one number",
+        ),
         ("mixed", {"L.votes": 4492}, "too few for a promise to this mixture"),
-        ("mixed", {"R.votes.0": [1, 1, 1, 1, 2**20]}, "too few for a promise to this mixture"),
+        (
+            "mixed",
+            {"R.votes.0": [1, 1, 1, 1, 2**20]},
+            "too few for a promise to this mixture",
+        ),
         ("mixed", {"S.share": "0.25"}, "the shares of a mixture must add up to 1"),
         ("mixed", {"S.share": None}, "every site has a share"),
         (
@@ -176,9 +273,21 @@ def test_what_does_not_fit_together_cannot_be_read(name, changes, words):
             {"S.share": f"1/{10**39 + 7}", "D.sites.1.share": f"1/{10**39 + 9}"},
             r"common denominator of at most 10\^40",
         ),
-        ("mixed", {"S.share": "0", "D.sites.1.share": "1"}, "a site without a share .* is not asked"),
-        ("mixed", {"D.criterion": "stable"}, "criterion must be marginal with promise 'mixture'"),
-        ("mixed", {"D.promise": "population"}, "a share of new cases goes with a promise to a mixture"),
+        (
+            "mixed",
+            {"S.share": "0", "D.sites.1.share": "1"},
+            "a site without a share .* is not asked",
+        ),
+        (
+            "mixed",
+            {"D.criterion": "stable"},
+            "criterion must be marginal with promise 'mixture'",
+        ),
+        (
+            "mixed",
+            {"D.promise": "population"},
+            "a share of new cases goes with a promise to a mixture",
+        ),
         ("mixed", {"D.max_faulty": 1}, "max_faulty must be 0 with promise 'mixture'"),
         ("drawn", {"L.votes": 20}, "too few for a promise to a new site"),
         ("drawn", {"M.numbers": 3}, "too few for a promise to a new site"),
@@ -203,17 +312,37 @@ def test_what_does_not_fit_together_cannot_be_read(name, changes, words):
         ("noisy-each", {"M.own": [[1700]]}, "own count is too small"),
         ("noisy-each", {"L.votes": 1}, "keeps the largest threshold"),
         ("paper", {"R.correction": 0}, "the correction is too small for the noise"),
-        ("paper", {"R.local_rank": 150}, "do not reach the level that the noise leaves"),
+        (
+            "paper",
+            {"R.local_rank": 150},
+            "do not reach the level that the noise leaves",
+        ),
         ("paper", {"R.local_rank": 200}, "must be below the number of scores"),
         ("paper", {"L.votes": 1}, "do not reach the level that the noise leaves"),
         ("paper", {"L.votes": 6}, "must be below the number of scores"),
-        ("paper", {"D.criterion": "stable"}, "criterion must be 'marginal' with the paper's"),
-        ("groups", {"D.promise": "each-site", "D.criterion": "marginal"}, "every site sends one number"),
+        (
+            "paper",
+            {"D.criterion": "stable"},
+            "criterion must be 'marginal' with the paper's",
+        ),
+        (
+            "groups",
+            {"D.promise": "each-site", "D.criterion": "marginal"},
+            "every site sends one number",
+        ),
     ],
 )
-def test_what_cannot_keep_its_promise_is_neither_answered_nor_calibrated(name, changes, words):
-    hostile = fc.Plan.from_json(forged(PLANS[name], {at(path): value for path, value in changes.items()}))
-    for use in (check_plan, lambda plan: fc.report(plan, [0.5], site="A"), lambda p: fc.calibrate(p, [])):
+def test_what_cannot_keep_its_promise_is_neither_answered_nor_calibrated(
+    name, changes, words
+):
+    hostile = fc.Plan.from_json(
+        forged(PLANS[name], {at(path): value for path, value in changes.items()})
+    )
+    for use in (
+        check_plan,
+        lambda plan: fc.report(plan, [0.5], site="A"),
+        lambda p: fc.calibrate(p, []),
+    ):
         with pytest.raises(ValueError, match=words):
             use(hostile)
 
@@ -224,29 +353,42 @@ def test_a_thousand_odd_shares_are_refused_at_once():
     names = {f"s{i}": i + 1 for i in range(1000)}
     odd = {f"designs.0.sites.{i}.share": f"1/{10**38 + 2 * i + 1}" for i in range(1000)}
     whole = fc.plan(n_points=dict.fromkeys(names, 20), promise="mixture", mixture=names)
-    with pytest.raises(ValueError, match="the common denominator of all shares has more than 400 digits"):
+    with pytest.raises(
+        ValueError,
+        match="the common denominator of all shares has more than 400 digits",
+    ):
         check_plan(fc.Plan.from_json(forged(whole, odd)))
 
 
 def test_edited_edges_are_noticed():
     edge = PLANS["noisy"].message.edges[3] + 1e-9
     with pytest.raises(fc.DocumentError, match="digest"):
-        fc.Plan.from_json(edited(PLANS["noisy"], "designs", 0, "message", "edges", 3, value=edge))
+        fc.Plan.from_json(
+            edited(PLANS["noisy"], "designs", 0, "message", "edges", 3, value=edge)
+        )
 
 
 class TestExactNumbers:
-    @given(st.fractions(0, 1, max_denominator=10**6) | st.decimals(0, 1, places=9).map(Fraction))
+    @given(
+        st.fractions(0, 1, max_denominator=10**6)
+        | st.decimals(0, 1, places=9).map(Fraction)
+    )
     def test_survive(self, share):
         kind = fc.documents.SiteKind(count=1, n=9, share=share)
         written = json.loads(kind.model_dump_json())["share"]
         assert Fraction(written) == share
         assert (
-            fc.documents.SiteKind.model_validate_json(json.dumps({"count": 1, "n": 9, "share": written}))
+            fc.documents.SiteKind.model_validate_json(
+                json.dumps({"count": 1, "n": 9, "share": written})
+            )
             == kind
         )
 
     def test_are_never_longer_than_can_be_read(self):
-        with pytest.raises(ValueError, match="at most 40 digits above and below the line, or 320 decimals"):
+        with pytest.raises(
+            ValueError,
+            match="at most 40 digits above and below the line, or 320 decimals",
+        ):
             fc.plan(5, 50, confidence_level=Fraction(10**60 + 1, 2 * 10**60 + 1))
 
     def test_0_9_is_nine_tenths(self):
@@ -272,7 +414,9 @@ def test_votes_have_one_form():
     )
 )
 def test_parameters_of_a_score_keep_their_type(parameters):
-    again = ScoreRule.model_validate_json(ScoreRule(name="mine", parameters=parameters).model_dump_json())
+    again = ScoreRule.model_validate_json(
+        ScoreRule(name="mine", parameters=parameters).model_dump_json()
+    )
     assert again.parameters == parameters
     kinds = {name: type(value) for name, value in again.parameters.items()}
     assert kinds == {name: type(value) for name, value in parameters.items()}
@@ -298,19 +442,44 @@ class TestViews:
                 alone.feasible,
             )
         assert grouped.by_group["old"].site_names == ("A", "B")
-        assert (grouped.groups, grouped.site_names, grouped.n_sites) == (("old", "young"), ("A", "B", "C"), 3)
+        assert (grouped.groups, grouped.site_names, grouped.n_sites) == (
+            ("old", "young"),
+            ("A", "B", "C"),
+            3,
+        )
 
     @pytest.mark.parametrize(
         ("key", "name", "words"),
         [
-            (None, "law", r"law differs by group and level: ask for one, as in plan\['old', 0.7\].law"),
+            (
+                None,
+                "law",
+                (
+                    r"law differs by group and level: ask for one, as in plan\['old',"
+                    r" 0.7\].law"
+                ),
+            ),
             (
                 "old",
                 "server_rank",
-                r"server_rank differs by level: ask for one, as in plan\['old', 0.7\].server_rank",
+                (
+                    r"server_rank differs by level: ask for one, as in plan\['old',"
+                    r" 0.7\].server_rank"
+                ),
             ),
-            (0.8, "local_ranks", r"differs by group: ask for one, as in plan\['old', 0.8\].local_ranks"),
-            (None, "message", r"message differs between groups: ask for one, as in plan\['old'\].message"),
+            (
+                0.8,
+                "local_ranks",
+                r"differs by group: ask for one, as in plan\['old', 0.8\].local_ranks",
+            ),
+            (
+                None,
+                "message",
+                (
+                    r"message differs between groups: ask for one, as in"
+                    r" plan\['old'\].message"
+                ),
+            ),
         ],
     )
     def test_of_several_say_how_to_ask_for_one(self, key, name, words):
@@ -341,7 +510,10 @@ class TestViews:
     def test_sites_are_found_by_name_or_by_size(self):
         named, sized = PLANS["usual"].designs[0], PLANS["uneven"].designs[0]
         assert [named.find_kind(n, site=site) for site, n in NAMED.items()] == [0, 1, 2]
-        assert (sized.find_kind(40), PLANS["anybody"].designs[0].find_kind(7)) == (1, None)
+        assert (sized.find_kind(40), PLANS["anybody"].designs[0].find_kind(7)) == (
+            1,
+            None,
+        )
         for design, n, site, words in [
             (named, 41, "B", "expects 40 scores from site 'B', got 41"),
             (named, 40, "D", "one of the plan's, 'A', 'B', 'C', got 'D'"),
@@ -351,7 +523,11 @@ class TestViews:
                 design.find_kind(n, site=site)
 
     def test_what_there_is_depends_on_the_message(self):
-        assert PLANS["mixed"].mixture == {"A": Fraction(1, 2), "B": Fraction(1, 2), "C": 0}
+        assert PLANS["mixed"].mixture == {
+            "A": Fraction(1, 2),
+            "B": Fraction(1, 2),
+            "C": 0,
+        }
         even = fc.plan(n_points=[9, 19], promise="mixture", confidence_level=0.5)
         assert list(even.mixture) == [Fraction(1, 3), Fraction(2, 3)]
         assert PLANS["usual"].mixture is None

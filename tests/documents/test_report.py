@@ -1,4 +1,6 @@
-"""The Report, everything that leaves a site, and the Check of new cases inside the published sets."""
+"""The Report, everything that leaves a site, and the Check of new cases inside the
+published sets.
+"""
 
 import json
 from fractions import Fraction
@@ -13,7 +15,9 @@ from fedconformal.documents import Check, RanksPayload, ReportPart, Sent
 
 @pytest.fixture(scope="module")
 def grouped():
-    plan = fc.plan(groups={"old": [30, 40], "young": [20, 20]}, confidence_level=[0.7, 0.8])
+    plan = fc.plan(
+        groups={"old": [30, 40], "young": [20, 20]}, confidence_level=[0.7, 0.8]
+    )
     labels = ["old"] * 30 + ["young"] * 20
     return fc.report(plan, np.arange(50.0), site="A", groups=labels)
 
@@ -29,7 +33,9 @@ def test_with_groups_it_is_read_by_label(grouped):
 
 
 def test_a_level_may_be_empty_where_nothing_was_asked_for():
-    payload = RanksPayload(levels=(Sent(ranks=(), values=()), Sent(ranks=(25,), values=(2.0,))))
+    payload = RanksPayload(
+        levels=(Sent(ranks=(), values=()), Sent(ranks=(25,), values=(2.0,)))
+    )
     sent = changed(report(), parts=(ReportPart(n=30, payload=payload),))
     assert fc.Report.from_json(sent.to_json()) == sent
 
@@ -45,7 +51,9 @@ def test_a_level_may_be_empty_where_nothing_was_asked_for():
 def test_parts_have_different_labels_in_order(grouped, forge):
     content = json.loads(grouped.to_json())
     forge(content)
-    with pytest.raises(fc.DocumentError, match="labels must be different, in alphabetical order"):
+    with pytest.raises(
+        fc.DocumentError, match="labels must be different, in alphabetical order"
+    ):
         fc.Report.from_json(json.dumps(with_digest(content)))
 
 
@@ -53,7 +61,13 @@ DIGEST = "sha256:" + "0" * 64
 
 
 def check(**changes):
-    fields = {"calibration": DIGEST, "site": "A", "n": 25, "epsilon": None, "covered": (20, 25)}
+    fields = {
+        "calibration": DIGEST,
+        "site": "A",
+        "n": 25,
+        "epsilon": None,
+        "covered": (20, 25),
+    }
     return Check(**{**fields, **changes})
 
 

@@ -1,4 +1,6 @@
-"""Everything that the package writes it reads; what it could not read is refused before a round is spent."""
+"""Everything that the package writes it reads; what it could not read is refused before
+a round is spent.
+"""
 
 import os
 from fractions import Fraction
@@ -34,7 +36,10 @@ ZERO = "sha256:" + "0" * 64
 def survives(document):
     """Return whether a document is read as it was written, indented or not."""
     kind = type(document)
-    return all(kind.from_json(document.to_json(indent=indent)) == document for indent in (None, 2, 30))
+    return all(
+        kind.from_json(document.to_json(indent=indent)) == document
+        for indent in (None, 2, 30)
+    )
 
 
 class TestEverythingWrittenIsRead:
@@ -42,14 +47,19 @@ class TestEverythingWrittenIsRead:
         n_sites=st.integers(1, 12),
         n_levels=st.integers(1, 4),
         numbers=st.integers(1, 3),
-        kind=st.sampled_from(["named", "unnamed", "open", "expected", "groups", "curve"]),
+        kind=st.sampled_from(
+            ["named", "unnamed", "open", "expected", "groups", "curve"]
+        ),
         name=st.text('aé"\\\U0001f3e5', max_size=50),
         seed=st.integers(0, 9),
     )
     @settings(max_examples=15, deadline=None)
     def test_of_any_shape(self, n_sites, n_levels, numbers, kind, name, seed):
         rng = np.random.default_rng(seed)
-        sizes = {f"{name}{i}".strip(): int(n) for i, n in enumerate(rng.integers(20, 60, size=n_sites))}
+        sizes = {
+            f"{name}{i}".strip(): int(n)
+            for i, n in enumerate(rng.integers(20, 60, size=n_sites))
+        }
         levels = [0.5, 0.6, 0.7, 0.8][:n_levels]
         options = {"confidence_level": levels, "numbers": numbers}
         plan = {
@@ -58,7 +68,9 @@ class TestEverythingWrittenIsRead:
             "open": lambda: fc.plan(list(sizes), **options),
             "expected": lambda: fc.plan(n_sites=n_sites, **options),
             "groups": lambda: fc.plan(groups={"a": sizes, "b": sizes}, **options),
-            "curve": lambda: fc.plan(n_points=sizes, confidence_level=levels, curve=fc.Bins.uniform(0, 5, 9)),
+            "curve": lambda: fc.plan(
+                n_points=sizes, confidence_level=levels, curve=fc.Bins.uniform(0, 5, 9)
+            ),
         }[kind]()
         labels = {"groups": lambda n: ["a"] * n + ["b"] * n}.get(kind, lambda n: None)
         reports = [
@@ -72,10 +84,18 @@ class TestEverythingWrittenIsRead:
             for site, n in sizes.items()
         ]
         calibration = fc.calibrate(plan, reports)
-        check = Check(calibration=ZERO, site=next(iter(sizes)), n=9, epsilon=None, covered=(9,) * n_levels)
+        check = Check(
+            calibration=ZERO,
+            site=next(iter(sizes)),
+            n=9,
+            epsilon=None,
+            covered=(9,) * n_levels,
+        )
         assert all(map(survives, (plan, *reports, calibration, check)))
 
-    @pytest.mark.parametrize("n", [25_000, pytest.param(100_000, marks=pytest.mark.nightly)])
+    @pytest.mark.parametrize(
+        "n", [25_000, pytest.param(100_000, marks=pytest.mark.nightly)]
+    )
     def test_a_plan_of_many_names(self, n):
         names = [f"site {i}" for i in range(n)]
         for plan in (fc.plan(names), fc.plan(n_points=dict.fromkeys(names, 40))):
@@ -84,18 +104,32 @@ class TestEverythingWrittenIsRead:
     @pytest.mark.nightly
     def test_a_plan_of_many_sizes(self):
         sizes = {f"site {i}": 20 + i for i in range(25_000)}
-        plan = fc.plan(n_points=sizes, promise="each-site", curve=fc.Bins.uniform(0, 5, 9))
+        plan = fc.plan(
+            n_points=sizes, promise="each-site", curve=fc.Bins.uniform(0, 5, 9)
+        )
         assert fc.Plan.from_json(plan.to_json()) == plan
 
-    @pytest.mark.parametrize("n", [10_000, pytest.param(100_000, marks=pytest.mark.nightly)])
+    @pytest.mark.parametrize(
+        "n", [10_000, pytest.param(100_000, marks=pytest.mark.nightly)]
+    )
     def test_the_calibration_of_many_sites(self, n):
         names = tuple(f"site {i:05}" for i in range(n))
         plan = fc.plan(names)
         design, (level,) = plan.designs[0], plan.designs[0].levels
-        kinds = tuple(SiteKind(count=1, n=20 + i, names=(name,)) for i, name in enumerate(names))
-        message = Ranks(levels=(RankLevel(ranks=((1,),) * len(names), rule=design.message.levels[0].rule),))
+        kinds = tuple(
+            SiteKind(count=1, n=20 + i, names=(name,)) for i, name in enumerate(names)
+        )
+        message = Ranks(
+            levels=(
+                RankLevel(
+                    ranks=((1,),) * len(names), rule=design.message.levels[0].rule
+                ),
+            )
+        )
         solved = design.answered_by(
-            kinds, message=message, levels=(Level(confidence_level=level.confidence_level, votes=1),)
+            kinds,
+            message=message,
+            levels=(Level(confidence_level=level.confidence_level, votes=1),),
         )
         calibration = Calibration(
             plan=plan,
@@ -112,34 +146,62 @@ class TestEverythingWrittenIsRead:
 
 class TestRefusedBeforeARound:
     def test_a_plan_whose_calibration_could_not_be_read(self):
-        with pytest.raises(ValueError, match=r"the calibration of 250,000 answers of sites in groups would"):
-            fc.plan(groups={f"{g}": {f"s{i}": 40 for i in range(25_000)} for g in range(10)})
+        with pytest.raises(
+            ValueError,
+            match=r"the calibration of 250,000 answers of sites in groups would",
+        ):
+            fc.plan(
+                groups={f"{g}": {f"s{i}": 40 for i in range(25_000)} for g in range(10)}
+            )
 
     def test_names_that_are_too_long_together(self):
-        with pytest.raises(fc.DocumentError, match="this plan cannot be written: larger than 24 MB"):
+        with pytest.raises(
+            fc.DocumentError, match="this plan cannot be written: larger than 24 MB"
+        ):
             fc.plan(['"' * 190 + str(i) for i in range(70_000)])
 
     def test_a_document_that_is_too_large_is_not_written(self):
-        refused = tuple(Refusal(source="x" * 400, reason="y" * 400) for _ in range(60_000))
-        calibration = fc.conformalize({"A": range(40)}).model_copy(update={"refused": refused})
-        with pytest.raises(fc.DocumentError, match="this calibration cannot be written: larger than 44 MB"):
+        refused = tuple(
+            Refusal(source="x" * 400, reason="y" * 400) for _ in range(60_000)
+        )
+        calibration = fc.conformalize({"A": range(40)}).model_copy(
+            update={"refused": refused}
+        )
+        with pytest.raises(
+            fc.DocumentError,
+            match="this calibration cannot be written: larger than 44 MB",
+        ):
             calibration.to_json()
 
     def test_many_refused_reports_do_not_make_it_too_large(self):
         plan = fc.plan(n_sites=3, n_points=40)
         report = fc.report(plan, range(40), site="A")
         refused = [Refusal(source="é" * 400, reason="é" * 400)] * 70_000
-        calibration = fc.calibrate(plan, [report], on_refused="skip", unreadable=refused)
+        calibration = fc.calibrate(
+            plan, [report], on_refused="skip", unreadable=refused
+        )
         assert calibration.refused[-1].source == "69,001 other reports"
         assert Calibration.from_json(calibration.to_json()) == calibration
 
     def test_many_refused_payloads_keep_their_sites_without_reasons(self):
         plan = fc.plan(groups={"a": None, "b": None})
-        wrong = ReportPart(group="a", n=40, payload=RanksPayload(levels=(Sent(ranks=(1,), values=(0.5,)),)))
+        wrong = ReportPart(
+            group="a",
+            n=40,
+            payload=RanksPayload(levels=(Sent(ranks=(1,), values=(0.5,)),)),
+        )
         good = fc.report(plan, range(80), site="A", groups=["a"] * 40 + ["b"] * 40)
-        reports = [good, *(Report(plan=plan.digest, site=f"s{i}", parts=(wrong,)) for i in range(600))]
+        reports = [
+            good,
+            *(
+                Report(plan=plan.digest, site=f"s{i}", parts=(wrong,))
+                for i in range(600)
+            ),
+        ]
         calibration = fc.calibrate(plan, reports, on_refused="skip")
-        reasons = [refusal.reason for refusal in calibration["a"].selected_parts[0].refused]
+        reasons = [
+            refusal.reason for refusal in calibration["a"].selected_parts[0].refused
+        ]
         assert len(reasons) == 600
         assert reasons[499] != reasons[500] == "does not fit the plan"
         assert all(finding.holds for finding in fc.audit.verify(calibration, reports))
@@ -147,11 +209,18 @@ class TestRefusedBeforeARound:
 
 def hostile_shares(shares):
     kinds = tuple(
-        SiteKind(count=1, n=20 + i, names=(f"s{i}",), share=share) for i, share in enumerate(shares)
+        SiteKind(count=1, n=20 + i, names=(f"s{i}",), share=share)
+        for i, share in enumerate(shares)
     )
     levels = (Level(confidence_level=Fraction(1, 2), votes=1),)
     message = Ranks(levels=(RankLevel(ranks=((1,),) * len(kinds)),))
-    design = Design(promise="mixture", criterion="marginal", sites=kinds, message=message, levels=levels)
+    design = Design(
+        promise="mixture",
+        criterion="marginal",
+        sites=kinds,
+        message=message,
+        levels=levels,
+    )
     return fc.Plan(designs=(design,))
 
 
@@ -159,13 +228,17 @@ class TestHostile:
     def test_shares_whose_sum_has_a_million_digits(self):
         plan = hostile_shares([Fraction(1, 10**39 + i) for i in range(20_000)])
         with pytest.raises(
-            fc.DocumentError, match="common denominator of all shares has more than 400 digits"
+            fc.DocumentError,
+            match="common denominator of all shares has more than 400 digits",
         ):
             fc.Plan.from_json(plan.to_json())
 
     def test_names_that_grow_when_they_are_compared(self):
         names = [f"{i}" + "\ufdfa" * 190 for i in range(1_200)]
-        with pytest.raises(ValueError, match="names of all sites must have at most 4,000,000 characters"):
+        with pytest.raises(
+            ValueError,
+            match="names of all sites must have at most 4,000,000 characters",
+        ):
             fc.plan(names)
 
     @pytest.mark.parametrize("kind", [fc.Plan, fc.Report, fc.Calibration, Check])
@@ -182,14 +255,21 @@ class TestHostile:
                 fc.Plan.from_json(text)
 
     @pytest.mark.parametrize(
-        "content", [b"a=" + b"[" * 5000, b"a=" + b"{a=" * 5000, b"a" + b".a" * 30_000 + b"=1", b"#" * 2**17]
+        "content",
+        [
+            b"a=" + b"[" * 5000,
+            b"a=" + b"{a=" * 5000,
+            b"a" + b".a" * 30_000 + b"=1",
+            b"#" * 2**17,
+        ],
     )
     def test_a_policy_of_anything(self, content):
         with pytest.raises(ValueError, match="policy: not a policy: "):
             fc.SitePolicy.from_toml(content)
 
     @pytest.mark.parametrize(
-        "pem", [b"", b"\xff" * 4000, b"x" * 5000, b"-----BEGIN PRIVATE KEY-----\n" * 100]
+        "pem",
+        [b"", b"\xff" * 4000, b"x" * 5000, b"-----BEGIN PRIVATE KEY-----\n" * 100],
     )
     def test_a_key_of_anything(self, pem):
         with pytest.raises(ValueError, match="not a"):
@@ -204,12 +284,20 @@ class TestRegularFilesOnly:
         (tmp_path / "loop.json").symlink_to(tmp_path / "loop.json")
         (tmp_path / "folder.json").mkdir()
         (tmp_path / "zero.json").symlink_to("/dev/zero")
-        return [tmp_path / f"{name}.json" for name in ("pipe", "loop", "folder", "zero")]
+        return [
+            tmp_path / f"{name}.json" for name in ("pipe", "loop", "folder", "zero")
+        ]
 
     def test_nothing_waits_for_a_pipe(self, odd):
-        readers = [fc.Plan.read, fc.Report.read, fc.Calibration.read, Check.read, fc.SitePolicy.read]
+        readers = [
+            fc.Plan.read,
+            fc.Report.read,
+            fc.Calibration.read,
+            Check.read,
+            fc.SitePolicy.read,
+        ]
         for path in odd:
-            for read in (*readers, rounds._site.read_key):
+            for read in (*readers, fc.SigningKey.read):
                 with pytest.raises(ValueError, match=path.name):
                     read(path)
 
@@ -234,7 +322,9 @@ def test_what_a_folder_has_is_listed_once(tmp_path, monkeypatch):
     folder.keep("1", "s1", fc.report(plan, range(40), site="s1"))
     reads = []
     listed = rounds.Folder._refusals
-    monkeypatch.setattr(rounds.Folder, "_refusals", lambda self: reads.append(1) or listed(self))
+    monkeypatch.setattr(
+        rounds.Folder, "_refusals", lambda self: reads.append(1) or listed(self)
+    )
     import logging
 
     collection = rounds.ReportCollection(
@@ -246,7 +336,9 @@ def test_what_a_folder_has_is_listed_once(tmp_path, monkeypatch):
 
 
 @pytest.mark.nightly
-@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs to know how large it is")
+@pytest.mark.skipif(
+    not os.path.exists("/proc/self/status"), reason="needs to know how large it is"
+)
 def test_100_000_reports_in_a_folder(tmp_path):
     """Within 20 s of processor time and 500 MB, and the result reads and verifies."""
     import subprocess
@@ -258,16 +350,32 @@ def test_100_000_reports_in_a_folder(tmp_path):
     rank = plan.local_ranks[0]
     for i, name in enumerate(names):
         payload = RanksPayload(levels=(Sent(ranks=(rank,), values=(i / 7,)),))
-        report = Report(plan=plan.digest, site=name, parts=(ReportPart(n=40, payload=payload),))
+        report = Report(
+            plan=plan.digest, site=name, parts=(ReportPart(n=40, payload=payload),)
+        )
         (tmp_path / f"{name}.json").write_text(report.to_json())
     code = (
-        "import re, sys, time; from fedconformal.cli import main; code = main(sys.argv[1:]); "
-        "peak = re.search('VmHWM:\\\\s*([0-9]+)', open('/proc/self/status').read())[1]; "
-        "print(code, time.process_time(), int(peak) * 1024 / 1e6)"  # the kernel's maxrss is also its parent's
+        "import re, sys, time; from fedconformal.cli import main; code ="
+        " main(sys.argv[1:]); "
+        "peak = re.search('VmHWM:\\\\s*([0-9]+)',"
+        " open('/proc/self/status').read())[1]; "
+        # the kernel's maxrss is also its parent's
+        "print(code, time.process_time(), int(peak) * 1024 / 1e6)"
     )
     output = tmp_path / "calibration.out"
-    command = [sys.executable, "-c", code, "calibrate", tmp_path / "plan.json", tmp_path, "-o", output]
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=True)
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        "calibrate",
+        tmp_path / "plan.json",
+        tmp_path,
+        "-o",
+        output,
+    ]
+    done = subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, check=True
+    )
     code, seconds, megabytes = map(float, done.stdout.splitlines()[-1].split())
     assert code == 0
     assert seconds < 20, (seconds, megabytes)

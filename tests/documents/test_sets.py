@@ -14,11 +14,15 @@ LEVELS = (0.7, 0.8)
 def calibrated(score="lac", group_by="class", levels=LEVELS, seed=0):
     rng = np.random.default_rng(seed)
     sizes = {label: {"A": 40, "B": 30 + 5 * i} for i, label in enumerate(CLASSES)}
-    plan = fc.plan(groups=sizes, group_by=group_by, score=score, confidence_level=levels)
+    plan = fc.plan(
+        groups=sizes, group_by=group_by, score=score, confidence_level=levels
+    )
     reports = []
     for site in "AB":
         labels = np.repeat(CLASSES, [sizes[label][site] for label in CLASSES])
-        values = rng.random(labels.size) * np.repeat([1, 0.8, 0.5], [sizes[label][site] for label in CLASSES])
+        values = rng.random(labels.size) * np.repeat(
+            [1, 0.8, 0.5], [sizes[label][site] for label in CLASSES]
+        )
         reports.append(fc.report(plan, values, groups=labels, site=site))
     return fc.calibrate(plan, reports)
 
@@ -29,7 +33,9 @@ def probabilities():
 
 
 @pytest.mark.parametrize("score", [fc.scores.LAC(), fc.scores.APS(randomized=True)])
-def test_a_class_is_in_the_set_if_its_score_is_at_most_its_own_threshold(score, probabilities):
+def test_a_class_is_in_the_set_if_its_score_is_at_most_its_own_threshold(
+    score, probabilities
+):
     found = calibrated(score=score)
     u = np.random.default_rng(2).random(50)
     draws = {"u": u} if score.needs_draws else {}
@@ -37,7 +43,9 @@ def test_a_class_is_in_the_set_if_its_score_is_at_most_its_own_threshold(score, 
     for k, label in enumerate(CLASSES):
         values = score.score(np.full(50, k), probabilities, **draws)
         for i in range(len(LEVELS)):
-            assert (sets[:, k, i] == (values <= found[label, LEVELS[i]].threshold)).all()
+            assert (
+                sets[:, k, i] == (values <= found[label, LEVELS[i]].threshold)
+            ).all()
 
 
 def test_each_site_uses_thresholds_of_its_own(probabilities):
@@ -52,10 +60,13 @@ def test_each_site_uses_thresholds_of_its_own(probabilities):
             list(found[f"{site}: {label}"].thresholds) for label in "ca"
         ]
     with pytest.raises(
-        ValueError, match="site must be given: every site has its own threshold, here 'A', 'B'"
+        ValueError,
+        match="site must be given: every site has its own threshold, here 'A', 'B'",
     ):
         found.predict_set(probabilities)
-    with pytest.raises(ValueError, match="site must be one of the plan's, 'A', 'B', got 'C'"):
+    with pytest.raises(
+        ValueError, match="site must be one of the plan's, 'A', 'B', got 'C'"
+    ):
         found.predict_set(probabilities, site="C")
 
 
@@ -63,13 +74,18 @@ def test_columns_in_another_order_are_put_in_order_by_name(probabilities):
     found = calibrated(levels=0.8)
     sets, order = found.predict_set(probabilities), [2, 0, 1]
     names = [CLASSES[place] for place in order]
-    assert (found.predict_set(probabilities[:, order], classes=names) == sets[:, order]).all()
-    frame = pl.DataFrame(probabilities[:, order], schema=[f"p_{name}" for name in names])
+    assert (
+        found.predict_set(probabilities[:, order], classes=names) == sets[:, order]
+    ).all()
+    frame = pl.DataFrame(
+        probabilities[:, order], schema=[f"p_{name}" for name in names]
+    )
     assert (found.predict_set(frame) == sets[:, order]).all()
     with pytest.raises(ValueError, match="columns must be named after the classes"):
         found.predict_set(probabilities, classes=["a", "b", "d"])
     with pytest.raises(
-        ValueError, match=r"one column for each of the 3 classes of the plan, got shape \(50, 2\)"
+        ValueError,
+        match=r"one column for each of the 3 classes of the plan, got shape \(50, 2\)",
     ):
         found.predict_set(probabilities[:, :2])
 
@@ -77,9 +93,14 @@ def test_columns_in_another_order_are_put_in_order_by_name(probabilities):
 def test_without_groups():
     plan = fc.plan(n_points=[40, 40], score="lac", confidence_level=LEVELS)
     rng = np.random.default_rng(0)
-    found = fc.calibrate(plan, [fc.report(plan, rng.random(40), site=site) for site in "AB"])
+    found = fc.calibrate(
+        plan, [fc.report(plan, rng.random(40), site=site) for site in "AB"]
+    )
     chances = rng.dirichlet([1, 1], size=9)
-    assert (found.predict_set(chances) == fc.scores.LAC().set(chances, np.array(found.thresholds))).all()
+    assert (
+        found.predict_set(chances)
+        == fc.scores.LAC().set(chances, np.array(found.thresholds))
+    ).all()
     with pytest.raises(ValueError, match="is not of numbers: use predict_set"):
         found.predict_interval(chances)
     with pytest.raises(ValueError, match="the plan does not name its classes"):
@@ -94,7 +115,9 @@ def test_intervals_by_group():
     rng = np.random.default_rng(0)
     plan = fc.plan(groups={"old": [40, 40], "young": [50, 50]}, score="absolute")
     labels = ["old"] * 40 + ["young"] * 50
-    found = fc.calibrate(plan, [fc.report(plan, rng.random(90), groups=labels, site=s) for s in "AB"])
+    found = fc.calibrate(
+        plan, [fc.report(plan, rng.random(90), groups=labels, site=s) for s in "AB"]
+    )
     groups = ["young", "old", "baby"]
     with pytest.warns(UnknownGroupWarning, match="'baby'"):
         intervals = found.predict_interval([0.0, 0.0, 0.0], groups=groups)
@@ -107,7 +130,9 @@ def test_intervals_by_group():
 def test_the_score_is_the_plans():
     plan = fc.plan(n_points=[40, 40])
     rng = np.random.default_rng(0)
-    found = fc.calibrate(plan, [fc.report(plan, rng.random(40), site=site) for site in "AB"])
+    found = fc.calibrate(
+        plan, [fc.report(plan, rng.random(40), site=site) for site in "AB"]
+    )
     with pytest.raises(ValueError, match="score must be given: the plan fixes none"):
         found.predict_interval([1.0])
     assert found.predict_interval([1.0], score=fc.scores.Absolute()).shape == (1, 2)
@@ -119,11 +144,18 @@ def test_intervals():
     rng = np.random.default_rng(0)
     plan = fc.plan(n_points={"A": 40, "B": 50}, group_by="site", score="absolute")
     found = fc.calibrate(
-        plan, [fc.report(plan, rng.random(n), site=site) for site, n in [("A", 40), ("B", 50)]]
+        plan,
+        [
+            fc.report(plan, rng.random(n), site=site)
+            for site, n in [("A", 40), ("B", 50)]
+        ],
     )
     for site in "AB":
         expected = fc.scores.Absolute().set([1.0, 2.0], found[site].threshold)
         assert (found.predict_interval([1.0, 2.0], site=site) == expected).all()
-    assert found.threshold_of(["B", "A"]).tolist() == [found["B"].threshold, found["A"].threshold]
+    assert found.threshold_of(["B", "A"]).tolist() == [
+        found["B"].threshold,
+        found["A"].threshold,
+    ]
     with pytest.raises(ValueError, match="is of numbers: use predict_interval"):
         found.predict_set([[0.5, 0.5]], site="A")

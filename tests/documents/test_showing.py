@@ -6,7 +6,9 @@ from sklearn.linear_model import LinearRegression
 
 import fedconformal as fc
 
-SCORES = {name: np.random.default_rng(len(name)).random(50) for name in ("a", "bb", "ccc")}
+SCORES = {
+    name: np.random.default_rng(len(name)).random(50) for name in ("a", "bb", "ccc")
+}
 
 
 @pytest.fixture(scope="module")
@@ -15,14 +17,20 @@ def calibration():
 
 
 def test_one_short_line(calibration):
-    assert repr(fc.plan(10, 79)) == (
-        "<Plan: 10 sites, 79 points each, level 0.9, promise population, criterion stable>"
+    assert (
+        repr(fc.plan(10, 79))
+        == "<Plan: 10 sites, 79 points each, level 0.9, promise population, criterion"
+        " stable>"
     )
-    assert str(fc.plan()) == (
-        "<Plan: any number of sites, open sizes, level 0.9, promise population, criterion stable>"
+    assert (
+        str(fc.plan())
+        == "<Plan: any number of sites, open sizes, level 0.9, promise population,"
+        " criterion stable>"
     )
-    assert repr(calibration) == (
-        f"<Calibration: threshold {calibration.threshold:.6g} at level 0.9, 3 of 3 sites answered>"
+    assert (
+        repr(calibration)
+        == f"<Calibration: threshold {calibration.threshold:.6g} at level 0.9, 3 of 3"
+        " sites answered>"
     )
     report = fc.report(calibration.plan, SCORES["a"], site="a")
     assert repr(report) == "<Report: 1 number for 50 scores, site 'a'>"
@@ -36,14 +44,21 @@ def test_groups_and_privacy_on_a_line():
     with pytest.warns(fc.InfeasibleWarning, match="epsilon 0.01"):
         private = fc.plan(5, 20, privacy=fc.Privacy(0.01, fc.Bins.uniform(0, 1, 5)))
     assert repr(private).endswith("criterion stable, epsilon 0.01, infinite threshold>")
-    grouped = fc.conformalize({"A": range(40)}, groups={"A": ["x", "y"] * 20}, confidence_level=0.8)
-    assert repr(grouped) == "<Calibration: thresholds for 2 groups at level 0.8, 1 of 1 site answered>"
+    grouped = fc.conformalize(
+        {"A": range(40)}, groups={"A": ["x", "y"] * 20}, confidence_level=0.8
+    )
+    assert (
+        repr(grouped)
+        == "<Calibration: thresholds for 2 groups at level 0.8, 1 of 1 site answered>"
+    )
 
 
 def test_our_names_alone_after_a_tab(calibration):
     for document in (calibration, calibration.plan):
         names = {name for name in dir(document) if not name.startswith("_")}
-        assert not {name for name in names if name.startswith("model_")} | (names & {"dict", "json", "copy"})
+        assert not {name for name in names if name.startswith("model_")} | (
+            names & {"dict", "json", "copy"}
+        )
         assert {"to_json", "digest", "read"} <= names
     assert {"threshold", "predict_interval", "predict_set"} <= set(dir(calibration))
 
@@ -53,7 +68,9 @@ def test_a_notebook_shows_the_promise(calibration):
     assert "at least 90\N{NO-BREAK SPACE}% of new cases" in page
     assert repr(calibration.threshold) in page
     assert "<script" not in page
-    assert "at least 90\N{NO-BREAK SPACE}% of new cases" in calibration.plan._repr_html_()
+    assert (
+        "at least 90\N{NO-BREAK SPACE}% of new cases" in calibration.plan._repr_html_()
+    )
 
 
 def test_a_notebook_shows_no_claim_that_does_not_hold(calibration):

@@ -13,7 +13,9 @@ def some_sites(n, m=5):
 
 
 class Pair(RegressorMixin, BaseEstimator):
-    """A fitted model that predicts two numbers: the first feature, and 1 or that plus 1."""
+    """A fitted model that predicts two numbers: the first feature, and 1 or that plus
+    1.
+    """
 
     def __init__(self, second="sigma", width=2):
         self.second = second
@@ -42,9 +44,15 @@ class Foreign:
 
 
 def federation(scores_of_site, **wishes):
-    plan = fc.plan(n_sites=len(scores_of_site), n_points=len(scores_of_site[0]), **wishes)
+    plan = fc.plan(
+        n_sites=len(scores_of_site), n_points=len(scores_of_site[0]), **wishes
+    )
     return fc.calibrate(
-        plan, [fc.report(plan, values, site=f"s{j}") for j, values in enumerate(scores_of_site)]
+        plan,
+        [
+            fc.report(plan, values, site=f"s{j}")
+            for j, values in enumerate(scores_of_site)
+        ],
     )
 
 

@@ -1,4 +1,6 @@
-"""What both estimators share: scikit-learn's conventions, the workflow, and what is refused."""
+"""What both estimators share: scikit-learn's conventions, the workflow, and what is
+refused.
+"""
 
 import math
 import pickle
@@ -9,7 +11,13 @@ from estimator_examples import RESIDUALS, federation, some_sites
 from sklearn.base import clone
 from sklearn.dummy import DummyRegressor
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression, QuantileRegressor, Ridge
+from sklearn.linear_model import (
+    BayesianRidge,
+    LinearRegression,
+    LogisticRegression,
+    QuantileRegressor,
+    Ridge,
+)
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
@@ -33,7 +41,10 @@ def test_scikit_learn_has_no_objection(estimator, check):
     [
         Regressor(BayesianRidge(), conformity_score="normalized", prefit=False),
         Regressor(
-            [QuantileRegressor(quantile=0.1, alpha=0), QuantileRegressor(quantile=0.9, alpha=0)],
+            [
+                QuantileRegressor(quantile=0.1, alpha=0),
+                QuantileRegressor(quantile=0.9, alpha=0),
+            ],
             conformity_score="cqr",
             prefit=False,
         ),
@@ -58,20 +69,26 @@ def test_a_clone_keeps_a_prefit_model_fitted_but_not_the_calibration(numbers):
 
 def test_fitted_estimators_can_be_pickled_and_searched_over(numbers):
     train, (X, y), (X_test, _) = numbers
-    search = GridSearchCV(Regressor(Ridge(), prefit=False), {"estimator__alpha": [1e-3, 1e9]}).fit(*train)
+    search = GridSearchCV(
+        Regressor(Ridge(), prefit=False), {"estimator__alpha": [1e-3, 1e9]}
+    ).fit(*train)
     assert search.best_params_ == {"estimator__alpha": 1e-3}
     best = search.best_estimator_.conformalize(X, y, sites=some_sites(len(X)))
     loaded = pickle.loads(pickle.dumps(best))
-    np.testing.assert_array_equal(loaded.predict_interval(X_test)[1], best.predict_interval(X_test)[1])
+    np.testing.assert_array_equal(
+        loaded.predict_interval(X_test)[1], best.predict_interval(X_test)[1]
+    )
 
 
 def test_strings_are_labels(classes):
     (X_train, y_train), (X, y), (X_test, _) = classes
     names, sites = np.array(["a", "b", "c"]), some_sites(len(X))
-    by_index = Classifier(LogisticRegression().fit(X_train, y_train)).conformalize(X, y, sites=sites)
-    by_name = Classifier(LogisticRegression().fit(X_train, names[y_train])).conformalize(
-        X, names[y], sites=sites
+    by_index = Classifier(LogisticRegression().fit(X_train, y_train)).conformalize(
+        X, y, sites=sites
     )
+    by_name = Classifier(
+        LogisticRegression().fit(X_train, names[y_train])
+    ).conformalize(X, names[y], sites=sites)
     labels, sets = by_name.predict_set(X_test)
     assert set(labels) <= set(names)
     np.testing.assert_array_equal(sets, by_index.predict_set(X_test)[1])
@@ -82,27 +99,43 @@ def test_data_frames_are_welcome_and_their_columns_checked(library, numbers, cla
     frames = pytest.importorskip(library, reason=f"{library} is not installed")
     names = [f"x{i}" for i in range(10)]
     (X, y), (X_cal, y_cal), (X_test, _) = [
-        (frames.DataFrame(dict(zip(names, X.T, strict=True))), frames.Series(y)) for X, y in numbers
+        (frames.DataFrame(dict(zip(names, X.T, strict=True))), frames.Series(y))
+        for X, y in numbers
     ]
     sites = frames.Series(some_sites(len(X_cal)).tolist())
-    regressor = Regressor(prefit=False).fit(X, y).conformalize(X_cal, y_cal, sites=sites)
+    regressor = (
+        Regressor(prefit=False).fit(X, y).conformalize(X_cal, y_cal, sites=sites)
+    )
     assert regressor.feature_names_in_.tolist() == names
-    arrays = Regressor(prefit=False).fit(*numbers[0]).conformalize(*numbers[1], sites=some_sites(250))
+    arrays = (
+        Regressor(prefit=False)
+        .fit(*numbers[0])
+        .conformalize(*numbers[1], sites=some_sites(250))
+    )
     np.testing.assert_allclose(
         regressor.predict_interval(X_test)[1], arrays.predict_interval(numbers[2][0])[1]
     )
     with pytest.raises(ValueError, match="feature names"):
         regressor.predict_interval(X_test[names[::-1]])
     text = frames.Series(np.array(["a", "b", "c"])[classes[1][1]].tolist())
-    model = LogisticRegression().fit(classes[0][0], np.array(["a", "b", "c"])[classes[0][1]])
-    assert Classifier(model).conformalize(classes[1][0], text, sites=["A"] * 400).plan_.n_sites == 1
+    model = LogisticRegression().fit(
+        classes[0][0], np.array(["a", "b", "c"])[classes[0][1]]
+    )
+    assert (
+        Classifier(model)
+        .conformalize(classes[1][0], text, sites=["A"] * 400)
+        .plan_.n_sites
+        == 1
+    )
 
 
 def test_conformalize_is_plan_report_and_calibrate(numbers):
     train, (X, y), _ = numbers
     model = LinearRegression().fit(*train)
     sites = some_sites(len(X))
-    regressor = Regressor(model, confidence_level=[0.8, 0.9], criterion="stable", max_faulty=1)
+    regressor = Regressor(
+        model, confidence_level=[0.8, 0.9], criterion="stable", max_faulty=1
+    )
     regressor.conformalize(X, y, sites=sites)
     names, sizes = np.unique(sites, return_counts=True)
     plan = fc.plan(
@@ -113,7 +146,9 @@ def test_conformalize_is_plan_report_and_calibrate(numbers):
         score="absolute",
     )
     residuals = np.abs(y - model.predict(X))
-    reports = [fc.report(plan, residuals[sites == name], site=name) for name in names.tolist()]
+    reports = [
+        fc.report(plan, residuals[sites == name], site=name) for name in names.tolist()
+    ]
     assert regressor.plan_ == plan
     assert regressor.calibration_ == fc.calibrate(plan, reports)
     assert regressor.thresholds_.tolist() == list(regressor.calibration_.thresholds)
@@ -121,16 +156,25 @@ def test_conformalize_is_plan_report_and_calibrate(numbers):
 
 
 def test_sites_that_could_never_matter_are_not_asked():
-    """Five rows beside 1,895 decide nothing, in all rows together and in one group of two."""
+    """Five rows beside 1,895 decide nothing, in all rows together and in one group of
+    two.
+    """
     sites = np.array(["tiny"] * 5 + ["big"] * 1895)
     rng = np.random.default_rng(0)
     X, y = np.zeros((1900, 1)), rng.normal(size=1900)
     model = DummyRegressor(strategy="constant", constant=0.0).fit(X, y)
     alone = Regressor(model).conformalize(X, y, sites=sites).calibration_
     assert (alone.answered, alone.missing, alone.not_asked) == (("big",), (), ("tiny",))
-    assert alone.threshold == Regressor(model).conformalize(X[5:], y[5:], sites=sites[5:]).thresholds_[0]
+    assert (
+        alone.threshold
+        == Regressor(model).conformalize(X[5:], y[5:], sites=sites[5:]).thresholds_[0]
+    )
     groups = np.array(["c"] * 5 + ["a"] * 1000 + ["b"] * 895)
-    some = Regressor(model, confidence_level=0.5).conformalize(X, y, sites=sites, groups=groups).calibration_
+    some = (
+        Regressor(model, confidence_level=0.5)
+        .conformalize(X, y, sites=sites, groups=groups)
+        .calibration_
+    )
     assert (some["c"].answered, some["a"].answered) == (("tiny",), ("big",))
 
 
@@ -162,7 +206,9 @@ def test_sets_need_a_calibration(numbers, classes):
         check_is_fitted(estimator)
 
 
-@pytest.mark.parametrize("estimator", [Regressor(), Regressor(Ridge()), Regressor([Ridge(), Ridge()])])
+@pytest.mark.parametrize(
+    "estimator", [Regressor(), Regressor(Ridge()), Regressor([Ridge(), Ridge()])]
+)
 def test_prefit_means_fitted(numbers, estimator):
     X, y = numbers[1]
     with pytest.raises(NotFittedError, match="prefit=True"):
@@ -175,7 +221,9 @@ def test_prefit_means_fitted(numbers, estimator):
 
 def test_a_calibration_that_fails_changes_nothing(numbers):
     train, (X, y), _ = numbers
-    regressor = Regressor(LinearRegression().fit(*train)).conformalize(X, y, sites=["A"] * len(X))
+    regressor = Regressor(LinearRegression().fit(*train)).conformalize(
+        X, y, sites=["A"] * len(X)
+    )
     before = regressor.predict_interval(X)[1]
     regressor.set_params(estimator=Ridge().fit(*train))
     with pytest.raises(ValueError, match="sites"):
@@ -185,8 +233,12 @@ def test_a_calibration_that_fails_changes_nothing(numbers):
 
 def test_missing_outcomes_are_refused(numbers, classes):
     train, (X, y), _ = numbers
-    with pytest.raises(ValueError, match="y must not be nan; violated in 1 of 250 rows"):
-        Regressor(LinearRegression().fit(*train)).conformalize(X, [math.nan, *y[1:]], sites=["A"] * len(X))
+    with pytest.raises(
+        ValueError, match="y must not be nan; violated in 1 of 250 rows"
+    ):
+        Regressor(LinearRegression().fit(*train)).conformalize(
+            X, [math.nan, *y[1:]], sites=["A"] * len(X)
+        )
     train, (X, y), _ = classes
     classifier = Classifier(LogisticRegression().fit(*train))
     for missing in ([math.nan, *y[1:]], np.array([None, *y[1:]], dtype=object)):
@@ -201,17 +253,34 @@ def test_missing_outcomes_are_refused(numbers, classes):
             Regressor(conformity_score="lac"),
             "conformity_score must be one of 'absolute', 'normalized', 'cqr'",
         ),
-        (Regressor(conformity_score=scores.Absolute), "instance of scores.IntervalScore, got <class"),
-        (Classifier(conformity_score="absolute"), "conformity_score must be one of 'lac', 'aps', 'raps'"),
+        (
+            Regressor(conformity_score=scores.Absolute),
+            "instance of scores.IntervalScore, got <class",
+        ),
+        (
+            Classifier(conformity_score="absolute"),
+            "conformity_score must be one of 'lac', 'aps', 'raps'",
+        ),
         (Regressor(confidence_level=1.0), "confidence_level must be"),
         (Regressor(criterion="best"), "criterion must be one of"),
-        (Regressor(numbers=2, promise="each-site"), "numbers must be 1 with promise 'each-site'"),
-        (Regressor([LinearRegression()] * 2), r"list only with .*'cqr'.* 2 models with Absolute\(\)"),
+        (
+            Regressor(numbers=2, promise="each-site"),
+            "numbers must be 1 with promise 'each-site'",
+        ),
+        (
+            Regressor([LinearRegression()] * 2),
+            r"list only with .*'cqr'.* 2 models with Absolute\(\)",
+        ),
         (Regressor([LinearRegression()], conformity_score="cqr"), r"\[lower, upper\]"),
-        (Classifier(LinearSVC()), "estimator must have predict_proba, and LinearSVC has not"),
+        (
+            Classifier(LinearSVC()),
+            "estimator must have predict_proba, and LinearSVC has not",
+        ),
     ],
 )
-def test_wrong_parameters_are_refused_before_anything_is_trained(classes, estimator, message):
+def test_wrong_parameters_are_refused_before_anything_is_trained(
+    classes, estimator, message
+):
     with pytest.raises(ValueError, match=message):
         estimator.set_params(prefit=False).fit(*classes[0])
     assert not hasattr(estimator, "estimator_")
@@ -222,7 +291,9 @@ def test_wrong_parameters_are_refused_before_anything_is_trained(classes, estima
     [
         lambda sites: sites.tolist(),
         lambda sites: np.array([int(site[-1]) for site in sites]),
-        lambda sites: np.array([int(site[-1]) if site < "site 3" else site[-1] for site in sites], object),
+        lambda sites: np.array(
+            [int(site[-1]) if site < "site 3" else site[-1] for site in sites], object
+        ),
     ],
     ids=["list", "integers", "mixed"],
 )
@@ -241,7 +312,10 @@ def test_labels_of_any_kind_name_the_same_sites(numbers, labels):
     [
         (None, "sites must give the site of each row"),
         (["A"], r"one label for each of the 250 rows, got shape \(1,\)"),
-        ([*["A"] * 249, ""], "sites must hold labels of 1 to 200 printable characters, .* got ''"),
+        (
+            [*["A"] * 249, ""],
+            "sites must hold labels of 1 to 200 printable characters, .* got ''",
+        ),
         (np.array([*["A"] * 249, None], dtype=object), "none missing, got None"),
         ([*[1.0] * 249, math.nan], "none missing, got nan"),
     ],

@@ -1,4 +1,6 @@
-"""Curves through the estimators, exact and private: one release serves all levels, groups and classes."""
+"""Curves through the estimators, exact and private: one release serves all levels,
+groups and classes.
+"""
 
 import warnings
 
@@ -31,11 +33,15 @@ def options(request):
 
 @pytest.fixture(scope="module")
 def private():
-    return Regressor(MODEL, **KINDS["private"]).conformalize(X[CAL], Y[CAL], sites=SITES)
+    return Regressor(MODEL, **KINDS["private"]).conformalize(
+        X[CAL], Y[CAL], sites=SITES
+    )
 
 
 def test_several_levels_share_one_curve(options):
-    """A grid of 0.02 adds at most that to the pooled quantile; the noise, of 5 sites, a few cells."""
+    """A grid of 0.02 adds at most that to the pooled quantile; the noise, of 5 sites, a
+    few cells.
+    """
     found = Regressor(MODEL, confidence_level=[0.9, 0.5, 0.8], **options)
     found.conformalize(X[CAL], Y[CAL], sites=SITES)
     assert found.plan_.message.kind == "curve"
@@ -58,24 +64,39 @@ def test_groups(options):
         assert tuple(found.thresholds_[group]) == found.calibration_[group].thresholds
         here = GROUPS[NEW] == group
         widths = intervals[here, 1] - points[here, np.newaxis]
-        np.testing.assert_allclose(widths, np.tile(found.thresholds_[group], (here.sum(), 1)))
+        np.testing.assert_allclose(
+            widths, np.tile(found.thresholds_[group], (here.sum(), 1))
+        )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_classes_on_a_grid_of_the_bounded_score(kind):
-    options = {"curve": fc.Bins.uniform(0, 1, 100)} if kind == "exact" else {"privacy": fc.Privacy(4.0)}
+    options = (
+        {"curve": fc.Bins.uniform(0, 1, 100)}
+        if kind == "exact"
+        else {"privacy": fc.Privacy(4.0)}
+    )
     found = Classifier(CLASSES, group_by="class", **options)
     found.conformalize(X[CAL], NAMES[CAL], sites=SITES)
     assert found.plan_.classes == ("sick", "well")
     sets = found.predict_set(X[NEW])[1]
     own = np.array([found.calibration_[label].threshold for label in ("sick", "well")])
-    np.testing.assert_array_equal(sets[:, :, 0], 1 - CLASSES.predict_proba(X[NEW]) <= own)
-    assert fc.metrics.classification_coverage_score((NAMES[NEW] == "well").astype(int), sets)[0] > 0.85
+    np.testing.assert_array_equal(
+        sets[:, :, 0], 1 - CLASSES.predict_proba(X[NEW]) <= own
+    )
+    assert (
+        fc.metrics.classification_coverage_score(
+            (NAMES[NEW] == "well").astype(int), sets
+        )[0]
+        > 0.85
+    )
 
 
 @pytest.mark.parametrize("promise", ["each-site", "mixture"])
 def test_sites_that_differ(promise):
-    found = Regressor(MODEL, promise=promise, curve=BINS).conformalize(X[CAL], Y[CAL], sites=SITES)
+    found = Regressor(MODEL, promise=promise, curve=BINS).conformalize(
+        X[CAL], Y[CAL], sites=SITES
+    )
     assert np.isfinite(found.thresholds_).all()
     assert found.calibration_.guarantee.mean >= 0.9
 
@@ -86,7 +107,9 @@ def test_parameters_are_those_of_scikit_learn():
     assert clone(estimator).set_params(privacy=None, curve=BINS).curve is BINS
     with pytest.raises(ValueError, match="curve must be left out with privacy"):
         Regressor(prefit=False, curve=BINS, **KINDS["private"]).fit(X, Y)
-    with pytest.raises(ValueError, match="privacy needs bins, as score 'absolute' is unbounded"):
+    with pytest.raises(
+        ValueError, match="privacy needs bins, as score 'absolute' is unbounded"
+    ):
         Regressor(prefit=False, privacy=fc.Privacy(1.0)).fit(X, Y)
     with warnings.catch_warnings(action="error"):
         Regressor(prefit=False, **KINDS["private"]).fit(X, Y)
@@ -98,7 +121,9 @@ def test_accounts_are_simulated_or_given(private, tmp_path):
     for site in map(str, range(5)):
         ledgers[site] = fc.Ledger.create(tmp_path / f"{site}.db")
         ledgers[site].set_budget("calibration", 5.0)
-    Regressor(MODEL, **KINDS["private"]).conformalize(X[CAL], Y[CAL], sites=SITES, ledgers=ledgers)
+    Regressor(MODEL, **KINDS["private"]).conformalize(
+        X[CAL], Y[CAL], sites=SITES, ledgers=ledgers
+    )
     assert {float(ledger.spent("calibration")) for ledger in ledgers.values()} == {4.0}
 
 
@@ -107,7 +132,9 @@ def test_a_calibration_from_elsewhere_must_be_as_private(private):
     for options in (KINDS["private"], {}, {"criterion": "marginal"}, KINDS["exact"]):
         assert Regressor(MODEL, **options).from_calibration(found).calibration_ is found
     stricter = Regressor(MODEL, privacy=fc.Privacy(1.0, BINS))
-    with pytest.raises(ValueError, match=r"an epsilon of 1, and the calibration has an epsilon of 4"):
+    with pytest.raises(
+        ValueError, match=r"an epsilon of 1, and the calibration has an epsilon of 4"
+    ):
         stricter.from_calibration(found)
     exact = Regressor(MODEL).conformalize(X[CAL], Y[CAL], sites=SITES).calibration_
     with pytest.raises(ValueError, match="the calibration has exact reports"):

@@ -1,4 +1,6 @@
-"""Intervals and label sets: those of MAPIE for one site, coverage as the law allows, labels and draws."""
+"""Intervals and label sets: those of MAPIE for one site, coverage as the law allows,
+labels and draws.
+"""
 
 import math
 
@@ -30,13 +32,15 @@ def test_one_site_gives_the_lac_sets_of_mapie(classes):
     np.testing.assert_array_equal(sets, expected)
     np.testing.assert_array_equal(labels, expected_labels)
     np.testing.assert_array_equal(
-        classification_coverage_score(y_test, sets), fc.metrics.classification_coverage_score(y_test, sets)
+        classification_coverage_score(y_test, sets),
+        fc.metrics.classification_coverage_score(y_test, sets),
     )
 
 
 @pytest.mark.parametrize("score", ["lac", scores.RAPS(0.1, 1, randomized=True)])
 def test_coverage_of_label_sets_is_what_the_law_allows(score):
-    # As above, 2e-7 for each score; scores may be tied, so the bound is on one side unless randomized.
+    # As above, 2e-7 for each score; scores may be tied, so the bound is on one side
+    # unless randomized.
     rng = np.random.default_rng(4)
     y = rng.integers(0, 4, 24000)
     X = rng.normal(size=(len(y), 4)) + np.eye(4)[y]
@@ -55,7 +59,9 @@ def test_coverage_of_label_sets_is_what_the_law_allows(score):
 def test_a_label_never_seen_in_training_scores_infinity(classes):
     (X_train, y_train), (X, y), (X_test, _) = classes
     known = LogisticRegression().fit(X_train[y_train < 2], y_train[y_train < 2])
-    some = np.where(np.arange(len(y)) % 20 == 0, 2, np.minimum(y, 1))  # one label in twenty is unknown
+    some = np.where(
+        np.arange(len(y)) % 20 == 0, 2, np.minimum(y, 1)
+    )  # one label in twenty is unknown
     sites = some_sites(len(X))
     classifier = Classifier(known, conformity_score=scores.APS(randomized=True), rng=0)
     with pytest.warns(UserWarning, match=r"20 of 400 .* the first is 2\. .* \+inf"):
@@ -64,7 +70,9 @@ def test_a_label_never_seen_in_training_scores_infinity(classes):
     finite = classifier.calibration_.threshold
     assert finite < math.inf
     with pytest.warns(UserWarning, match=r"not among the classifier's classes"):
-        classifier.conformalize(X, np.where(np.arange(len(y)) % 4 == 0, 7, some), sites=sites)
+        classifier.conformalize(
+            X, np.where(np.arange(len(y)) % 4 == 0, 7, some), sites=sites
+        )
     assert classifier.calibration_.threshold == math.inf
     assert classifier.predict_set(X_test)[1].all()
 
@@ -111,22 +119,29 @@ def test_one_site_gives_the_intervals_of_mapie(numbers):
     model = LinearRegression().fit(*train)
     ours = Regressor(model, confidence_level=LEVELS, criterion="marginal")
     theirs = SplitConformalRegressor(model, confidence_level=LEVELS)
-    points, intervals = ours.conformalize(X, y, sites=["A"] * len(X)).predict_interval(X_test)
+    points, intervals = ours.conformalize(X, y, sites=["A"] * len(X)).predict_interval(
+        X_test
+    )
     expected_points, expected = theirs.conformalize(X, y).predict_interval(X_test)
     assert intervals.shape == expected.shape == (len(X_test), 2, 3)
     np.testing.assert_allclose(intervals, expected, rtol=1e-12)
     np.testing.assert_array_equal(points, expected_points)
     np.testing.assert_array_equal(ours.predict(X_test), points)
     np.testing.assert_array_equal(
-        regression_coverage_score(y_test, intervals), fc.metrics.regression_coverage_score(y_test, intervals)
+        regression_coverage_score(y_test, intervals),
+        fc.metrics.regression_coverage_score(y_test, intervals),
     )
 
 
 def test_one_site_gives_the_symmetric_quantile_intervals_of_mapie(numbers):
     train, (X, y), (X_test, _) = numbers
-    models = [QuantileRegressor(quantile=q, alpha=0).fit(*train) for q in (0.05, 0.95, 0.5)]
+    models = [
+        QuantileRegressor(quantile=q, alpha=0).fit(*train) for q in (0.05, 0.95, 0.5)
+    ]
     theirs = ConformalizedQuantileRegressor(models, prefit=True).conformalize(X, y)
-    expected_points, expected = theirs.predict_interval(X_test, symmetric_correction=True)
+    expected_points, expected = theirs.predict_interval(
+        X_test, symmetric_correction=True
+    )
     ours = Regressor(models, conformity_score="cqr", criterion="marginal")
     ours.conformalize(X, y, sites=["A"] * len(X))
     points, intervals = ours.predict_interval(X_test)

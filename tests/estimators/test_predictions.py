@@ -9,7 +9,12 @@ from estimator_examples import Foreign, Pair, some_sites
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
-from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression, QuantileRegressor
+from sklearn.linear_model import (
+    BayesianRidge,
+    LinearRegression,
+    LogisticRegression,
+    QuantileRegressor,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
@@ -26,7 +31,9 @@ from fedconformal import scores
         BayesianRidge(),
         make_pipeline(StandardScaler(), BayesianRidge()),
         FrozenEstimator(make_pipeline(StandardScaler(), BayesianRidge())),
-        GaussianProcessRegressor(RBF() + WhiteKernel(), normalize_y=True, optimizer=None),
+        GaussianProcessRegressor(
+            RBF() + WhiteKernel(), normalize_y=True, optimizer=None
+        ),
     ],
     ids=["plain", "pipeline", "frozen", "gaussian process"],
 )
@@ -47,13 +54,20 @@ def test_normalized_scores_ask_the_model_for_its_standard_deviation(numbers, mod
 
 def test_two_quantile_regressors_are_trained_and_their_middle_is_the_point(numbers):
     train, (X, y), (X_test, _) = numbers
-    pair = (QuantileRegressor(quantile=0.1, alpha=0), QuantileRegressor(quantile=0.9, alpha=0))
+    pair = (
+        QuantileRegressor(quantile=0.1, alpha=0),
+        QuantileRegressor(quantile=0.9, alpha=0),
+    )
     regressor = Regressor(pair, conformity_score="cqr", prefit=False).fit(*train)
     lower, upper = (model.predict(X_test) for model in regressor.estimator_)
     np.testing.assert_allclose(regressor.predict(X_test), (lower + upper) / 2)
-    _, intervals = regressor.conformalize(X, y, sites=some_sites(len(X))).predict_interval(X_test)
+    _, intervals = regressor.conformalize(
+        X, y, sites=some_sites(len(X))
+    ).predict_interval(X_test)
     q = regressor.calibration_.threshold
-    np.testing.assert_allclose(intervals[:, :, 0], np.column_stack([lower - q, upper + q]))
+    np.testing.assert_allclose(
+        intervals[:, :, 0], np.column_stack([lower - q, upper + q])
+    )
     assert regressor.n_features_in_ == X.shape[1]
     assert not hasattr(pair[0], "coef_")
 
@@ -63,7 +77,9 @@ def test_models_of_other_libraries_are_trusted_to_be_fitted():
     assert not get_tags(Regressor(Foreign())).input_tags.sparse
     regressor = Regressor(Foreign()).conformalize(X, np.arange(20), sites=["A"] * 20)
     assert regressor.predict_interval(X)[1][0, 1, 0] == pytest.approx(18)
-    classifier = Classifier(Foreign()).conformalize(X, ["yes"] * 19 + ["no"], sites=["A"] * 20)
+    classifier = Classifier(Foreign()).conformalize(
+        X, ["yes"] * 19 + ["no"], sites=["A"] * 20
+    )
     assert classifier.predict_set(X)[1][0, :, 0].tolist() == [False, True]
 
 
@@ -73,18 +89,33 @@ def test_models_of_other_libraries_are_trusted_to_be_fitted():
         (
             LinearRegression(),
             "normalized",
-            "'normalized' needs two columns.* return_std=True.* LinearRegression returned",
+            (
+                "'normalized' needs two columns.* return_std=True.* LinearRegression"
+                " returned"
+            ),
         ),
         (
             LinearRegression(),
             "cqr",
-            r"'cqr' needs two columns.* \[lower, upper\]; LinearRegression returned shape \(250,\)",
+            (
+                r"'cqr' needs two columns.* \[lower, upper\]; LinearRegression returned"
+                r" shape \(250,\)"
+            ),
         ),
         (Pair(width=3), "cqr", r"Pair returned shape \(250, 3\)"),
-        (Pair(), "absolute", r"'absolute' needs one column: the prediction; Pair returned shape \(250, 2\)"),
+        (
+            Pair(),
+            "absolute",
+            (
+                r"'absolute' needs one column: the prediction; Pair returned shape"
+                r" \(250, 2\)"
+            ),
+        ),
     ],
 )
-def test_models_that_do_not_predict_what_the_score_takes_are_refused(numbers, model, score, message):
+def test_models_that_do_not_predict_what_the_score_takes_are_refused(
+    numbers, model, score, message
+):
     train, (X, y), _ = numbers
     regressor = Regressor(model.fit(*train), conformity_score=score)
     with pytest.raises(ValueError, match=message):
@@ -111,16 +142,22 @@ class Quantiles(scores.IntervalScore):
 
 def test_a_registered_score_goes_into_the_plan_with_its_parameters(numbers):
     train, (X, y), _ = numbers
-    models = [QuantileRegressor(quantile=q, alpha=0).fit(*train) for q in (0.1, 0.5, 0.9)]
+    models = [
+        QuantileRegressor(quantile=q, alpha=0).fit(*train) for q in (0.1, 0.5, 0.9)
+    ]
     regressor = Regressor(models, conformity_score=Quantiles(slack=2.0))
     regressor.conformalize(X, y, sites=some_sites(len(X)))
     assert regressor.plan_.score is None
     scores.SCORES.register(Quantiles)
     try:
         regressor.conformalize(X, y, sites=some_sites(len(X)))
-        assert regressor.plan_.score == fc.documents.ScoreRule(name="quantiles", parameters={"slack": 2.0})
+        assert regressor.plan_.score == fc.documents.ScoreRule(
+            name="quantiles", parameters={"slack": 2.0}
+        )
         other = Regressor(models, conformity_score="quantiles")
-        with pytest.raises(ValueError, match=r"Quantiles\(slack=2.0\), got Quantiles\(slack=0.5\)"):
+        with pytest.raises(
+            ValueError, match=r"Quantiles\(slack=2.0\), got Quantiles\(slack=0.5\)"
+        ):
             other.from_calibration(regressor.calibration_)
     finally:
         scores.SCORES.unregister("quantiles")
@@ -130,14 +167,22 @@ def test_a_registered_score_goes_into_the_plan_with_its_parameters(numbers):
 
 def test_a_score_says_how_many_models_it_takes(numbers):
     train, (X, y), _ = numbers
-    models = [QuantileRegressor(quantile=q, alpha=0).fit(*train) for q in (0.1, 0.5, 0.9)]
+    models = [
+        QuantileRegressor(quantile=q, alpha=0).fit(*train) for q in (0.1, 0.5, 0.9)
+    ]
     mean = LinearRegression().fit(*train)
     regressor = Regressor([*models, mean], conformity_score=Quantiles())
-    points, intervals = regressor.conformalize(X, y, sites=some_sites(len(X))).predict_interval(X)
+    points, intervals = regressor.conformalize(
+        X, y, sites=some_sites(len(X))
+    ).predict_interval(X)
     np.testing.assert_array_equal(points, mean.predict(X))
     assert fc.metrics.regression_coverage_score(y, intervals)[0] >= 0.85
-    with pytest.raises(ValueError, match=r"list \[low, middle, high\] or \[low, middle, high, points\]"):
-        Regressor(models[:2], conformity_score=Quantiles()).conformalize(X, y, sites=["A"] * len(X))
+    with pytest.raises(
+        ValueError, match=r"list \[low, middle, high\] or \[low, middle, high, points\]"
+    ):
+        Regressor(models[:2], conformity_score=Quantiles()).conformalize(
+            X, y, sites=["A"] * len(X)
+        )
 
 
 class TestTwoClasses:
@@ -148,7 +193,11 @@ class TestTwoClasses:
     def rows():
         rng = np.random.default_rng(0)
         X = rng.normal(size=(600, 2))
-        return X, np.where(X[:, 0] + rng.normal(size=600) > 0, "sick", "well"), np.arange(600) % 4
+        return (
+            X,
+            np.where(X[:, 0] + rng.normal(size=600) > 0, "sick", "well"),
+            np.arange(600) % 4,
+        )
 
     @pytest.fixture(scope="class")
     @staticmethod
@@ -167,7 +216,8 @@ class TestTwoClasses:
     def test_truths_must_be_classes(self, rows, model):
         X, y, sites = rows
         with pytest.raises(
-            ValueError, match=r"y must hold classes of the classifier, 'sick', 'well'; none of"
+            ValueError,
+            match=r"y must hold classes of the classifier, 'sick', 'well'; none of",
         ):
             Classifier(model).conformalize(X, (y == "sick").astype(int), sites=sites)
 
@@ -175,23 +225,38 @@ class TestTwoClasses:
         X, y, sites = rows
         groups = X[:, 1] > 0
         named, plain = (
-            Classifier(model).conformalize(X, y, sites=sites, groups=g) for g in (groups, groups.astype(str))
+            Classifier(model).conformalize(X, y, sites=sites, groups=g)
+            for g in (groups, groups.astype(str))
         )
         assert named.plan_.groups == ("False", "True")
         for new in (groups, groups.tolist()):
             sets = named.predict_set(X, groups=new)[1]
-            np.testing.assert_array_equal(sets, plain.predict_set(X, groups=groups.astype(str))[1])
+            np.testing.assert_array_equal(
+                sets, plain.predict_set(X, groups=groups.astype(str))[1]
+            )
 
     def test_one_site_may_be_a_number(self, rows, model):
         X, y, sites = rows
         classifier = Classifier(model, group_by="site").conformalize(X, y, sites=sites)
         for site in (2, np.int64(2), "2"):
             sets = classifier.predict_set(X, sites=site)[1]
-            np.testing.assert_array_equal(sets, classifier.predict_set(X, sites=[2] * 600)[1])
+            np.testing.assert_array_equal(
+                sets, classifier.predict_set(X, sites=[2] * 600)[1]
+            )
 
     def test_a_level_that_is_changed_needs_a_calibration(self, rows, model):
         X, y, sites = rows
-        classifier = Classifier(model).conformalize(X, y, sites=sites).set_params(confidence_level=[0.8, 0.5])
-        with pytest.raises(ValueError, match=r"changed to \[0.8, 0.5\] after a calibration at 0.9"):
+        classifier = (
+            Classifier(model)
+            .conformalize(X, y, sites=sites)
+            .set_params(confidence_level=[0.8, 0.5])
+        )
+        with pytest.raises(
+            ValueError, match=r"changed to \[0.8, 0.5\] after a calibration at 0.9"
+        ):
             classifier.predict_set(X)
-        assert classifier.conformalize(X, y, sites=sites).predict_set(X)[1].shape == (600, 2, 2)
+        assert classifier.conformalize(X, y, sites=sites).predict_set(X)[1].shape == (
+            600,
+            2,
+            2,
+        )

@@ -16,7 +16,9 @@ from fedconformal import metrics
 
 
 def coverage(estimator, X, y):
-    return float(metrics.regression_coverage_score(y, estimator.predict_interval(X)[1])[0])
+    return float(
+        metrics.regression_coverage_score(y, estimator.predict_interval(X)[1])[0]
+    )
 
 
 def last_coverage(pipeline, X, y):
@@ -33,26 +35,36 @@ def rows(numbers):
 class TestFitWithSites:
     def test_it_is_fit_and_then_conformalize(self, rows):
         X, y, sites = rows
-        found = Regressor(LinearRegression(), prefit=False, rng=3).fit(X, y, sites=sites)
+        found = Regressor(LinearRegression(), prefit=False, rng=3).fit(
+            X, y, sites=sites
+        )
         n = sum(found.calibration_.n_points)
         again = clone(found).fit(X, y, sites=sites)
         assert again.calibration_ == found.calibration_
         other = clone(found).set_params(rng=4).fit(X, y, sites=sites)
         assert other.calibration_ != found.calibration_
         assert 0 < n < len(X)
-        assert not np.array_equal(found.estimator_.coef_, LinearRegression().fit(X, y).coef_)
+        assert not np.array_equal(
+            found.estimator_.coef_, LinearRegression().fit(X, y).coef_
+        )
 
     def test_with_a_fitted_model_all_rows_are_for_calibration(self, rows):
         X, y, sites = rows
         model = LinearRegression().fit(X[:100], y[:100])
         found = Regressor(model).fit(X, y, sites=sites)
-        assert found.calibration_ == Regressor(model).conformalize(X, y, sites=sites).calibration_
+        assert (
+            found.calibration_
+            == Regressor(model).conformalize(X, y, sites=sites).calibration_
+        )
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
             ({"calibration_size": 1.0}, "calibration_size must be a number in"),
-            ({"calibration_size": 0.9999}, "calibration_size must leave rows for training"),
+            (
+                {"calibration_size": 0.9999},
+                "calibration_size must leave rows for training",
+            ),
             ({"rng": -1}, "rng must be"),
         ],
     )
@@ -68,12 +80,18 @@ class TestPipelinesAndCrossValidation:
         groups = np.where(X[:, 1] > 0, "a", "b")
         with sklearn.config_context(enable_metadata_routing=True):
             last = Regressor(prefit=False, rng=0, confidence_level=0.8)
-            pipeline = make_pipeline(StandardScaler(), last.set_fit_request(sites=True, groups=True))
+            pipeline = make_pipeline(
+                StandardScaler(), last.set_fit_request(sites=True, groups=True)
+            )
             pipeline.fit(X, y, sites=sites, groups=groups)
             assert set(pipeline[-1].thresholds_) == {"a", "b"}
             last = Regressor(prefit=False, rng=0).set_fit_request(sites=True)
             found = cross_validate(
-                make_pipeline(StandardScaler(), last), X, y, params={"sites": sites}, scoring=last_coverage
+                make_pipeline(StandardScaler(), last),
+                X,
+                y,
+                params={"sites": sites},
+                scoring=last_coverage,
             )
         assert 0.8 < found["test_score"].mean() < 1
 
@@ -102,9 +120,14 @@ class TestWhatIsInside:
         for conformal, act in (
             (Regressor(fitted), lambda it: it.conformalize(X, y, sites=y)),
             (Regressor(LogisticRegression(), prefit=False), lambda it: it.fit(X, y)),
-            (Regressor(make_pipeline(StandardScaler(), fitted)), lambda it: it.predict(X)),
+            (
+                Regressor(make_pipeline(StandardScaler(), fitted)),
+                lambda it: it.predict(X),
+            ),
         ):
-            with pytest.raises(ValueError, match="is a classifier: its sets are made by Fed"):
+            with pytest.raises(
+                ValueError, match="is a classifier: its sets are made by Fed"
+            ):
                 act(conformal)
 
 
@@ -118,6 +141,13 @@ def test_sets_as_labels(classes):
     labels_too, lists = classifier.predict_set(new, as_labels=True)
     np.testing.assert_array_equal(labels, labels_too)
     assert len(lists) == len(new)
-    assert all(lists[i][j] == names[sets[i, :, j]].tolist() for i in range(len(new)) for j in range(2))
+    assert all(
+        lists[i][j] == names[sets[i, :, j]].tolist()
+        for i in range(len(new))
+        for j in range(2)
+    )
     one = Classifier(model).conformalize(X, names[y], sites=some_sites(len(X)))
-    assert one.predict_set(new, as_labels=True)[1][0] == names[one.predict_set(new)[1][0, :, 0]].tolist()
+    assert (
+        one.predict_set(new, as_labels=True)[1][0]
+        == names[one.predict_set(new)[1][0, :, 0]].tolist()
+    )

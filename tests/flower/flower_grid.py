@@ -1,4 +1,6 @@
-"""A grid of Flower without any process: every node is a ClientApp that is called here and now."""
+"""A grid of Flower without any process: every node is a ClientApp that is called here
+and now.
+"""
 
 import threading
 from types import SimpleNamespace
@@ -12,11 +14,18 @@ from flwr.supercore.task_identity import TaskIdentity
 class LocalGrid(Grid):
     """Every node is a ClientApp with its configuration; replies come in reverse order.
 
-    Before a reply is fetched, the function that ``before`` has for its node is called; ``config`` is the
-    run's configuration.
+    Before a reply is fetched, the function that ``before`` has for its node is called;
+    ``config`` is the run's configuration.
     """
 
-    def __init__(self, nodes, names=None, tamper=lambda replies: replies, before=None, config=None):
+    def __init__(
+        self,
+        nodes,
+        names=None,
+        tamper=lambda replies: replies,
+        before=None,
+        config=None,
+    ):
         TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
         self.nodes = dict(enumerate(nodes, start=100))
         self.names = names or {}
@@ -42,7 +51,9 @@ class LocalGrid(Grid):
         return list(self.nodes)
 
     def get_nodes(self):
-        return [NodeInfo(node_id=node, name=self.names.get(node)) for node in self.nodes]
+        return [
+            NodeInfo(node_id=node, name=self.names.get(node)) for node in self.nodes
+        ]
 
     def push_messages(self, messages):
         replies, before = [], len(self.sent)
@@ -50,7 +61,9 @@ class LocalGrid(Grid):
             message.metadata.__dict__["_message_id"] = f"message {number}"
             self.sent.append(message)
             app, config = self.nodes[message.metadata.dst_node_id]
-            context = Context(1, message.metadata.dst_node_id, config, RecordDict(), self.config)
+            context = Context(
+                1, message.metadata.dst_node_id, config, RecordDict(), self.config
+            )
             reply = app(message, context)
             if reply is not None:
                 replies.append(reply)
@@ -58,13 +71,17 @@ class LocalGrid(Grid):
         return [message.metadata.message_id for message in self.sent[before:]]
 
     def pull_messages(self, message_ids):
-        """What answers these questions; what answers none comes with whichever is pulled first."""
+        """What answers these questions; what answers none comes with whichever is
+        pulled first.
+        """
         asked = {message.metadata.message_id: message for message in self.sent}
         for message_id in message_ids:
             self.before.get(asked[message_id].metadata.dst_node_id, bool)()
         found, rest = [], []
         for reply in self.replies:
             question = reply.metadata.reply_to_message_id
-            (found if question in message_ids or question not in asked else rest).append(reply)
+            (
+                found if question in message_ids or question not in asked else rest
+            ).append(reply)
         self.replies = rest
         return found

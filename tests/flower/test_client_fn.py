@@ -1,4 +1,6 @@
-"""An app with NumPyClient, client_fn and server_fn takes part: one line at the site, two at the server."""
+"""An app with NumPyClient, client_fn and server_fn takes part: one line at the site,
+two at the server.
+"""
 
 import numpy as np
 import pytest
@@ -16,14 +18,23 @@ from flwr.server import Server, ServerAppComponents, ServerConfig, SimpleClientM
 from flwr.server.strategy import FedAvg
 from flwr.serverapp import ServerApp
 
-from fedconformal.flower import Failure, add_conformal, calibrate, conformal_mod, sealed, train
+from fedconformal.flower import (
+    Failure,
+    add_conformal,
+    calibrate,
+    conformal_mod,
+    sealed,
+    train,
+)
 
 N_SITES, ROUNDS = 3, 2
 
 
 def data(context):
     """Targets around the site's number."""
-    return context.node_config["level"] + np.random.default_rng(context.node_config["level"]).random(50)
+    return context.node_config["level"] + np.random.default_rng(
+        context.node_config["level"]
+    ).random(50)
 
 
 class MeanClient(NumPyClient):
@@ -50,7 +61,9 @@ def server_fn(context: Context):
         min_evaluate_clients=N_SITES,
         initial_parameters=ndarrays_to_parameters([np.zeros(1)]),
     )
-    return ServerAppComponents(strategy=strategy, config=ServerConfig(num_rounds=ROUNDS))
+    return ServerAppComponents(
+        strategy=strategy, config=ServerConfig(num_rounds=ROUNDS)
+    )
 
 
 def scores_fn(parameters, context):
@@ -84,7 +97,9 @@ def test_the_whole_app_trains_as_before_and_is_calibrated():
     app(grid(conformal_mod(scores_fn)), context())
     ((arrays, calibration),) = results
     (model,) = arrays.to_numpy_ndarrays()
-    targets = [data(Context(1, 1, {"level": i}, RecordDict(), {})) for i in range(N_SITES)]
+    targets = [
+        data(Context(1, 1, {"level": i}, RecordDict(), {})) for i in range(N_SITES)
+    ]
     assert model == pytest.approx(np.mean(targets))
     assert calibration.to_json() == fc.calibrate(plan, reports(plan, model)).to_json()
 
@@ -98,7 +113,9 @@ def test_a_server_of_ones_own_is_used():
 
 
 def test_add_conformal_says_what_to_do_with_a_client_fn():
-    with pytest.raises(ValueError, match=r"ClientApp\(client_fn, mods=\[conformal_mod\(scores_fn\)\]\)"):
+    with pytest.raises(
+        ValueError, match=r"ClientApp\(client_fn, mods=\[conformal_mod\(scores_fn\)\]\)"
+    ):
         add_conformal(ClientApp(client_fn), scores_fn)
 
 

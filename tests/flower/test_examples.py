@@ -1,4 +1,6 @@
-"""The examples' apps, whole but without Flower's processes: train, calibrate, save, go on, check."""
+"""The examples' apps, whole but without Flower's processes: train, calibrate, save, go
+on, check.
+"""
 
 import importlib
 import re
@@ -26,7 +28,8 @@ class App:
 
     def __init__(self, folder, package):
         self.client, self.server = (
-            importlib.import_module(f"{package}.{part}_app") for part in ("client", "server")
+            importlib.import_module(f"{package}.{part}_app")
+            for part in ("client", "server")
         )
         settings = tomllib.loads((EXAMPLES / folder / "pyproject.toml").read_text())
         self.defaults = settings["tool"]["flwr"]["app"]["config"]
@@ -57,7 +60,12 @@ def example(monkeypatch):
 def test_the_example(example, tmp_path, capsys):
     digits, output = example("flower", "digits"), tmp_path / "calibration.json"
     asked = digits.run(2, output=str(output), reports=str(tmp_path / "reports"))
-    assert asked == {"train": 6, "query.conformal": 2, "query.conformal_check": 2, "query.sets": 2}
+    assert asked == {
+        "train": 6,
+        "query.conformal": 2,
+        "query.conformal_check": 2,
+        "query.sets": 2,
+    }
     printed = capsys.readouterr().out
     assert "from 2 of 2 sites" in printed
     assert "prediction sets at 2 sites hold" in printed
@@ -73,15 +81,27 @@ def test_a_site_reads_its_own_file_where_it_has_one(example, tmp_path):
     for i in range(2):
         X, y = task.share(i, 2)
         np.savez(tmp_path / f"{i}.npz", X=X, y=y)
-        nodes.append((digits.client.app, {"site": f"hospital-{i}", "data": str(tmp_path / f"{i}.npz")}))
+        nodes.append(
+            (
+                digits.client.app,
+                {"site": f"hospital-{i}", "data": str(tmp_path / f"{i}.npz")},
+            )
+        )
     files = {"output": str(tmp_path / "calibration.json"), "reports": ""}
-    digits.on(LocalGrid(nodes, config=digits.defaults | files | {"num-server-rounds": 1, "score": "raps"}))
+    digits.on(
+        LocalGrid(
+            nodes,
+            config=digits.defaults | files | {"num-server-rounds": 1, "score": "raps"},
+        )
+    )
     published = fc.Calibration.read(tmp_path / "calibration.json")
     assert published.answered == ("hospital-0", "hospital-1")
 
 
 def test_the_example_of_a_risk(example, tmp_path, capsys):
-    """The promise to each site holds at four unlike ones, that to alike sites does not; all is seeded."""
+    """The promise to each site holds at four unlike ones, that to alike sites does not;
+    all is seeded.
+    """
     (tmp_path / "site.toml").write_text('secret = "the draws of one run"\n')
     app, output = example("flower-risk", "findings"), tmp_path / "calibration.json"
     risks = {}
@@ -92,9 +112,14 @@ def test_the_example_of_a_risk(example, tmp_path, capsys):
         assert fc.Calibration.read(output).plan.score.name == "missed-labels"
         printed = capsys.readouterr().out
         assert "from 4 of 4 sites" in printed
-        risks[promise] = [float(text) for text in re.findall(r": ([0-9.]+) of the findings missed", printed)]
+        risks[promise] = [
+            float(text)
+            for text in re.findall(r": ([0-9.]+) of the findings missed", printed)
+        ]
     assert len(risks["each-site"]) == 4
-    assert max(risks["each-site"]) < 0.13  # at most 0.1 in the mean over calibrations, of which this is one
+    assert (
+        max(risks["each-site"]) < 0.13
+    )  # at most 0.1 in the mean over calibrations, of which this is one
     assert max(risks["population"]) > 0.15
 
 
@@ -103,7 +128,11 @@ def test_the_example_of_a_risk(example, tmp_path, capsys):
 def test_the_torch_example(example, tmp_path, capsys, per_class):
     pytest.importorskip("torch", reason="torch is not installed")
     app, output = example("flower-torch", "digits_torch"), tmp_path / "calibration.json"
-    settings = {"num-server-rounds": 1, "per-class": per_class, "reports": str(tmp_path / "reports")}
+    settings = {
+        "num-server-rounds": 1,
+        "per-class": per_class,
+        "reports": str(tmp_path / "reports"),
+    }
     asked = app.run(2, output=str(output), **settings)
     assert asked == {"train": 2, "query.conformal": 2}
     published = fc.Calibration.read(output)

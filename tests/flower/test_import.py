@@ -1,4 +1,6 @@
-"""Imports of a client app: Flower starts a process for every message, so each is paid in every round."""
+"""Imports of a client app: Flower starts a process for every message, so each is paid
+in every round.
+"""
 
 import subprocess
 import sys
@@ -23,7 +25,9 @@ print(*sorted(set(sys.modules) - before))
 
 @pytest.mark.slow
 def test_a_client_loads_nothing_but_the_sites_half_until_it_is_asked():
-    """No numpy, scipy, pydantic or part of Flower that Flower's own imports have not loaded."""
+    """No numpy, scipy, pydantic or part of Flower that Flower's own imports have not
+    loaded.
+    """
     printed = subprocess.run(
         [sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True
     ).stdout.split()

@@ -1,4 +1,6 @@
-"""Flower's messages without its processes: a grid that hands every message to a ClientApp of its own."""
+"""Flower's messages without its processes: a grid that hands every message to a
+ClientApp of its own.
+"""
 
 import json
 import logging
@@ -44,7 +46,9 @@ def draws(seed, n=50):
 
 
 def reports(plan, data, **options):
-    return [fc.report(plan, scores, site=name, **options) for name, scores in data.items()]
+    return [
+        fc.report(plan, scores, site=name, **options) for name, scores in data.items()
+    ]
 
 
 DATA = {"A": draws(1), "B": draws(2), "C": draws(3)}
@@ -68,13 +72,26 @@ def test_every_plan_gives_the_same_bytes_as_through_files(name, tmp_path):
     for place in SITES:
         app, config = site(scores_and_labels(place), name=place)
         nodes.append(
-            (app, config | {key.replace("_", "-"): text for key, text in given.files[place].items()})
+            (
+                app,
+                config
+                | {
+                    key.replace("_", "-"): text
+                    for key, text in given.files[place].items()
+                },
+            )
         )
-    found = calibrate(LocalGrid(nodes), given.plan, timeout=60, reports=tmp_path / "reports")
+    found = calibrate(
+        LocalGrid(nodes), given.plan, timeout=60, reports=tmp_path / "reports"
+    )
     sent, expected = given.expected()
     assert found.to_json() == expected.to_json()
-    kept = [fc.Report.read(path) for path in (tmp_path / "reports").glob("*/report-*.json")]
-    assert sorted(report.digest for report in kept) == sorted(report.digest for report in sent)
+    kept = [
+        fc.Report.read(path) for path in (tmp_path / "reports").glob("*/report-*.json")
+    ]
+    assert sorted(report.digest for report in kept) == sorted(
+        report.digest for report in sent
+    )
 
 
 def test_no_masked_sum_without_a_node_that_has_died(tmp_path):
@@ -82,7 +99,9 @@ def test_no_masked_sum_without_a_node_that_has_died(tmp_path):
     nodes = []
     for place in SITES[:2]:
         app, config = site(scores_and_labels(place), name=place)
-        settings = {key.replace("_", "-"): text for key, text in given.files[place].items()}
+        settings = {
+            key.replace("_", "-"): text for key, text in given.files[place].items()
+        }
         nodes.append((app, config | settings))
     with pytest.raises(ValueError, match="needs every site, and 'C' did not answer"):
         calibrate(LocalGrid(nodes), given.plan, timeout=60, wait=0, min_sites=2)
@@ -92,7 +111,12 @@ def test_a_site_that_is_not_asked_sends_a_code_and_is_not_missing(caplog):
     plan = fc.plan(n_points={"A": 20, "B": 400}, confidence_level=0.8, max_missing=0)
     assert plan.designs[0].asked_names == ("B",)
     data = {"A": draws(1, 20), "B": draws(2, 400)}
-    found = calibrate(LocalGrid([site(data[name], name=name) for name in data]), plan, timeout=60, wait=0)
+    found = calibrate(
+        LocalGrid([site(data[name], name=name) for name in data]),
+        plan,
+        timeout=60,
+        wait=0,
+    )
     assert found == fc.calibrate(plan, reports(plan, {"B": data["B"]}))
     assert (found.missing, found.refused) == ((), ())
     assert "node 100 sent no report: the site could not answer this plan" in caplog.text
@@ -104,10 +128,14 @@ def test_a_new_model_gets_a_new_private_answer_from_the_same_budget(tmp_path):
     app = ClientApp()
     add_conformal(app, lambda arrays: arrays.to_numpy_ndarrays()[0][0] * draws(1, 300))
     fc.Ledger.create(tmp_path / "ledger").set_budget("mine", 10.0)
-    grid = LocalGrid([(app, {"site": "A", "ledger": str(tmp_path / "ledger"), "dataset": "mine"})])
+    grid = LocalGrid(
+        [(app, {"site": "A", "ledger": str(tmp_path / "ledger"), "dataset": "mine"})]
+    )
 
     def threshold(model):
-        return calibrate(grid, plan, ArrayRecord([np.array([model])]), timeout=60).threshold
+        return calibrate(
+            grid, plan, ArrayRecord([np.array([model])]), timeout=60
+        ).threshold
 
     first, second = threshold(1.0), threshold(10.0)
     assert first < 2 < second
@@ -117,7 +145,7 @@ def test_a_new_model_gets_a_new_private_answer_from_the_same_budget(tmp_path):
         threshold(5.0)
 
 
-# -- what a site lets out ----------------------------------------------------------------------------------
+# -- what a site lets out --------------------------------------------------------------
 
 
 def raising(error):
@@ -135,13 +163,17 @@ class Unusual(BaseException):
 
 
 @pytest.mark.parametrize("broken", ["arrays", "import"])
-def test_no_text_of_an_exception_before_the_plan_is_read_leaves(broken, monkeypatch, caplog):
+def test_no_text_of_an_exception_before_the_plan_is_read_leaves(
+    broken, monkeypatch, caplog
+):
     app, config = site(draws(1), name="A")
     LocalGrid([])  # gives the process an identity, which messages need
     content = {"conformal": ConfigRecord({"plan": pack_plan(fc.plan())})}
     if broken == "arrays":
         content["arrays"] = ArrayRecord([np.zeros(1)])
-        monkeypatch.setattr("fedconformal.protocol.model_digest", lambda model: draws(SECRET))
+        monkeypatch.setattr(
+            "fedconformal.protocol.model_digest", lambda model: draws(SECRET)
+        )
     else:
         monkeypatch.setitem(sys.modules, "fedconformal.protocol", None)
     message = Message(RecordDict(content), 100, "query.conformal")
@@ -150,9 +182,13 @@ def test_no_text_of_an_exception_before_the_plan_is_read_leaves(broken, monkeypa
     assert "the server receives only: the site failed" in caplog.text
 
 
-@pytest.mark.parametrize("error", [ValueError(SECRET), SystemExit(SECRET), Unusual(SECRET)])
+@pytest.mark.parametrize(
+    "error", [ValueError(SECRET), SystemExit(SECRET), Unusual(SECRET)]
+)
 def test_no_text_of_an_exception_leaves(error, caplog):
-    grid = LocalGrid([raising(error), *(site(scores, name=name) for name, scores in DATA.items())])
+    grid = LocalGrid(
+        [raising(error), *(site(scores, name=name) for name, scores in DATA.items())]
+    )
     seen = []
     grid.tamper = lambda replies: seen.extend(replies) or replies
     caplog.set_level("CRITICAL", "flwr.fedconformal")
@@ -181,7 +217,12 @@ def reply_of(node, content):
         (site([1.0, math.nan], name="A"), Failure.REPORT),
         (site([1.0], name="A\n"), Failure.REPORT),
         (site([1.0], settings=lambda context: 1 / 0), Failure.REPORT),
-        (site([1.0], settings=lambda context: {"site": "A", "check-epsilon": "much"}), Failure.REPORT),
+        (
+            site(
+                [1.0], settings=lambda context: {"site": "A", "check-epsilon": "much"}
+            ),
+            Failure.REPORT,
+        ),
     ],
 )
 def test_every_failure_is_one_fixed_code(node, failure):
@@ -199,7 +240,9 @@ def test_every_failure_is_one_fixed_code(node, failure):
     ],
 )
 def test_a_plan_that_cannot_be_read(content):
-    assert reply_of(site([1.0], name="A"), RecordDict(content)).error == sent(Failure.PLAN)
+    assert reply_of(site([1.0], name="A"), RecordDict(content)).error == sent(
+        Failure.PLAN
+    )
 
 
 def test_not_even_a_broken_log_lets_text_out():
@@ -211,7 +254,9 @@ def test_not_even_a_broken_log_lets_text_out():
     logging.getLogger("flwr.fedconformal").addHandler(handler)
     try:
         content = question(fc.plan(confidence_level=0.9))
-        assert reply_of(raising(ValueError(SECRET)), content).error == sent(Failure.SCORES)
+        assert reply_of(raising(ValueError(SECRET)), content).error == sent(
+            Failure.SCORES
+        )
         assert reply_of(site([1.0], name="A"), content).error == sent(Failure.REPORT)
     finally:
         logging.getLogger("flwr.fedconformal").removeHandler(handler)
@@ -231,16 +276,20 @@ def test_sealed_keeps_exceptions_of_any_handler_at_the_site(caplog):
     assert SECRET in caplog.text  # the site's own log
 
 
-# -- how scores_fn is called -------------------------------------------------------------------------------
+# -- how scores_fn is called -----------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "scores_fn",
     [
         lambda c: [float(c.node_config["value"])],
-        lambda message, context: [float(message.content["arrays"].to_numpy_ndarrays()[0][0])],
+        lambda message, context: [
+            float(message.content["arrays"].to_numpy_ndarrays()[0][0])
+        ],
         lambda m, c: [float(m.content["arrays"].to_numpy_ndarrays()[0][0])],
-        lambda plan, arrays: [float(arrays.to_numpy_ndarrays()[0][0])] * len(plan.confidence_levels),
+        lambda plan, arrays: (
+            [float(arrays.to_numpy_ndarrays()[0][0])] * len(plan.confidence_levels)
+        ),
         lambda arrays, factor=1: [factor * float(arrays.to_numpy_ndarrays()[0][0])],
         lambda context, /, **other: [float(context.node_config["value"])],
         lambda *, arrays: [float(arrays.to_numpy_ndarrays()[0][0])],
@@ -256,34 +305,55 @@ def test_scores_fn_gets_what_it_names(scores_fn):
     assert found.threshold == 0.25
 
 
-@pytest.mark.parametrize("scores_fn", [lambda a, b, c: [1.0], lambda ctx, arrays: [1.0]])
+@pytest.mark.parametrize(
+    "scores_fn", [lambda a, b, c: [1.0], lambda ctx, arrays: [1.0]]
+)
 def test_scores_fn_that_asks_for_something_unknown(scores_fn):
-    with pytest.raises(TypeError, match="scores_fn may ask for arrays, context, message, parameters, plan"):
+    with pytest.raises(
+        TypeError,
+        match="scores_fn may ask for arrays, context, message, parameters, plan",
+    ):
         add_conformal(ClientApp(), scores_fn)
 
 
 @pytest.mark.parametrize(
     ("config", "name"),
-    [({"site": "A", "partition-id": 3}, "A"), ({"partition-id": 3}, "site-3"), ({}, "node-100")],
+    [
+        ({"site": "A", "partition-id": 3}, "A"),
+        ({"partition-id": 3}, "site-3"),
+        ({}, "node-100"),
+    ],
 )
 def test_the_name_of_a_site(config, name):
     app, _ = site([1.0])
-    found = calibrate(LocalGrid([(app, config)]), fc.plan(confidence_level=0.5), timeout=60)
+    found = calibrate(
+        LocalGrid([(app, config)]), fc.plan(confidence_level=0.5), timeout=60
+    )
     assert found.answered == (name,)
 
 
 def test_settings_come_from_a_function_of_the_context(tmp_path):
-    node, _ = site(draws(1), settings=lambda context: {"site": f"place-{context.node_id}"})
-    strict, _ = site(draws(1), settings=lambda context: {"policy": str(tmp_path / "none.toml")})
-    found = calibrate(LocalGrid([(node, {"site": "A"}), (strict, {})]), fc.plan(confidence_level=0.5))
-    assert found.answered == ("place-100",)  # and a site whose policy cannot be read answers nothing
+    node, _ = site(
+        draws(1), settings=lambda context: {"site": f"place-{context.node_id}"}
+    )
+    strict, _ = site(
+        draws(1), settings=lambda context: {"policy": str(tmp_path / "none.toml")}
+    )
+    found = calibrate(
+        LocalGrid([(node, {"site": "A"}), (strict, {})]), fc.plan(confidence_level=0.5)
+    )
+    assert found.answered == (
+        "place-100",
+    )  # and a site whose policy cannot be read answers nothing
 
 
-# -- what the server makes of it ---------------------------------------------------------------------------
+# -- what the server makes of it -------------------------------------------------------
 
 
 def named_grid(**options):
-    return LocalGrid([site(scores, name=name) for name, scores in DATA.items()], **options)
+    return LocalGrid(
+        [site(scores, name=name) for name, scores in DATA.items()], **options
+    )
 
 
 def test_a_site_that_connects_twice_is_named():
@@ -291,7 +361,9 @@ def test_a_site_that_connects_twice_is_named():
     same = LocalGrid([*named_grid().nodes.values(), site(DATA["A"], name="A")])
     found = calibrate(same, plan, timeout=60)
     assert found.n_answers == 3
-    assert [(r.source, r.reason) for r in found.refused] == [("A", "the same report a second time")]
+    assert [(r.source, r.reason) for r in found.refused] == [
+        ("A", "the same report a second time")
+    ]
     other = LocalGrid([*named_grid().nodes.values(), site(draws(9), name="A")])
     found = calibrate(other, plan, timeout=60)
     assert found.answered == ("B", "C")
@@ -334,7 +406,9 @@ def test_an_error_reply_is_attributed_by_the_question_not_by_its_source(caplog):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Give the server a clock that moves only while it sleeps, however busy the machine is."""
+    """Give the server a clock that moves only while it sleeps, however busy the machine
+    is.
+    """
     now = [0.0]
 
     def sleep(seconds):
@@ -347,7 +421,9 @@ def clock(monkeypatch):
 
 
 def test_silent_sites_are_missing_and_named(caplog, clock):
-    grid = named_grid(tamper=lambda replies: replies[:1], names={100: "A", 101: "B", 102: "C"})
+    grid = named_grid(
+        tamper=lambda replies: replies[:1], names={100: "A", 101: "B", 102: "C"}
+    )
     plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
     found = calibrate(grid, plan, timeout=5)
     assert found.missing == ("A", "B")
@@ -392,7 +468,9 @@ def test_a_report_that_does_not_come_alone_is_refused_with_a_reason():
         replies[-1].content["junk"] = ArrayRecord([np.zeros(100_000)])
         return replies
 
-    found = calibrate(named_grid(tamper=load), fc.plan(confidence_level=0.8), timeout=60)
+    found = calibrate(
+        named_grid(tamper=load), fc.plan(confidence_level=0.8), timeout=60
+    )
     assert found.n_answers == 2
     assert [(r.source, r.reason) for r in found.refused] == [
         ("node 100", "the message carries 'junk' beside the report")
@@ -407,7 +485,9 @@ def test_a_site_answers_no_plan_that_does_not_come_alone(caplog, clock):
             return super().push_messages(messages)
 
     seen = []
-    grid = LoadingGrid([site(draws(1), name="A")], tamper=lambda replies: seen.extend(replies) or [])
+    grid = LoadingGrid(
+        [site(draws(1), name="A")], tamper=lambda replies: seen.extend(replies) or []
+    )
     with pytest.raises(ValueError, match="0 sites answered"):
         calibrate(grid, fc.plan(confidence_level=0.8), timeout=5, wait=0)
     assert seen[0].error == sent(Failure.PLAN)
@@ -426,10 +506,16 @@ def test_the_round_waits_for_sites_that_are_late(caplog, clock):
         return look()
 
     grid.get_nodes = one_more
-    assert calibrate(grid, fc.plan(n_sites=3, confidence_level=0.8), timeout=60).n_answers == 3
+    assert (
+        calibrate(grid, fc.plan(n_sites=3, confidence_level=0.8), timeout=60).n_answers
+        == 3
+    )
     assert "wanted" not in caplog.text
     more = fc.plan(n_sites=4, confidence_level=0.8)
-    with pytest.raises(ValueError, match="at least 4 sites must be there, got 3 of 4; min_sites=3 starts"):
+    with pytest.raises(
+        ValueError,
+        match="at least 4 sites must be there, got 3 of 4; min_sites=3 starts",
+    ):
         calibrate(grid, more, timeout=60, wait=0)
     assert "sites connected: 3, wanted: 4" in caplog.text
     assert calibrate(grid, more, timeout=60, min_sites=3).n_missing == 1
@@ -443,7 +529,10 @@ def test_an_open_plan_waits_for_the_sites_that_it_is_told_of(caplog, clock):
     assert calibrate(grid, plan, timeout=60, min_sites=3).n_answers == 3
     assert "whoever is connected is asked" not in caplog.text
     assert calibrate(grid, plan, timeout=60).n_answers == 3
-    assert "the plan expects no number of sites: whoever is connected is asked" in caplog.text
+    assert (
+        "the plan expects no number of sites: whoever is connected is asked"
+        in caplog.text
+    )
 
 
 @pytest.mark.parametrize("value", [None, 0, math.inf, "5"])
@@ -453,13 +542,17 @@ def test_there_is_always_a_timeout(value):
 
 
 def test_a_site_whose_clock_is_wrong_by_ten_minutes_is_heard():
-    """A reply gets what is left of the question's time by the site's clock; Flower drops it at nothing."""
+    """A reply gets what is left of the question's time by the site's clock; Flower
+    drops it at nothing.
+    """
     grid = named_grid()
     calibrate(grid, fc.plan(confidence_level=0.8), timeout=60)
     assert all(message.metadata.ttl == 60 + 600 for message in grid.sent)
 
 
-def test_no_large_reply_is_waited_for_beyond_the_timeout_or_holds_up_others(clock, monkeypatch):
+def test_no_large_reply_is_waited_for_beyond_the_timeout_or_holds_up_others(
+    clock, monkeypatch
+):
     monkeypatch.setattr("fedconformal.flower._server._PATIENCE", 0.2)
     over = threading.Event()
     grid = named_grid(names={100: "A", 101: "B", 102: "C"}, before={100: over.wait})
@@ -474,7 +567,10 @@ def test_a_large_reply_that_comes_in_time_counts(monkeypatch):
     monkeypatch.setattr("fedconformal.flower._server._PATIENCE", 0.2)
     other = threading.Event()
     grid = named_grid(before={100: other.wait, 102: other.set})
-    assert calibrate(grid, fc.plan(n_sites=3, confidence_level=0.8), timeout=300).n_answers == 3
+    assert (
+        calibrate(grid, fc.plan(n_sites=3, confidence_level=0.8), timeout=300).n_answers
+        == 3
+    )
 
 
 @pytest.mark.parametrize(
@@ -491,7 +587,9 @@ def test_only_chosen_nodes_are_asked(nodes):
 
 @pytest.mark.parametrize("nodes", ["A", 100])
 def test_nodes_that_nobody_can_choose_by(nodes):
-    with pytest.raises(TypeError, match="nodes must be a function of a node, or numbers or names"):
+    with pytest.raises(
+        TypeError, match="nodes must be a function of a node, or numbers or names"
+    ):
         calibrate(named_grid(), fc.plan(confidence_level=0.8), timeout=60, nodes=nodes)
 
 
@@ -520,7 +618,9 @@ def test_a_server_that_dies_goes_on_from_the_reports_it_has(tmp_path, clock, cap
     assert clock.monotonic() == 0  # nobody is waited for
     with pytest.raises(ValueError, match="another one"):
         calibrate(nobody, fc.plan(n_sites=3), timeout=60, reports=kept)
-    retrained = ArrayRecord([np.zeros(2)])  # the same plan, but no answer of before fits
+    retrained = ArrayRecord(
+        [np.zeros(2)]
+    )  # the same plan, but no answer of before fits
     with pytest.raises(ValueError, match="folder of this model"):
         calibrate(nobody, plan, retrained, timeout=60, reports=kept)
 
@@ -546,7 +646,9 @@ def test_sites_that_have_answered_and_are_there_again_count_once(tmp_path, caplo
 @pytest.mark.parametrize("is_named", [True, False])
 def test_a_resumed_round_sends_the_model_that_was_kept(is_named, tmp_path):
     model = ArrayRecord([np.full(1, 3.0)])
-    plan = fc.plan(n_sites=3, confidence_level=0.8, terms={"model": model} if is_named else None)
+    plan = fc.plan(
+        n_sites=3, confidence_level=0.8, terms={"model": model} if is_named else None
+    )
     failing, nodes = {"C"}, []
     for name in DATA:
         app = ClientApp()
@@ -554,7 +656,9 @@ def test_a_resumed_round_sends_the_model_that_was_kept(is_named, tmp_path):
         def scores(context, parameters):
             if context.node_config["site"] in failing:
                 raise ValueError(SECRET)
-            return DATA[context.node_config["site"]] * (parameters[0][0] if parameters else 1000.0)
+            return DATA[context.node_config["site"]] * (
+                parameters[0][0] if parameters else 1000.0
+            )
 
         add_conformal(app, scores)
         nodes.append((app, {"site": name}))
@@ -569,23 +673,39 @@ def test_a_resumed_round_sends_the_model_that_was_kept(is_named, tmp_path):
     expected = reports(plan, {name: 3.0 * scores for name, scores in DATA.items()})
     assert found.to_json() == fc.calibrate(plan, expected).to_json()
     with pytest.raises(ValueError, match="answers another one"):
-        calibrate(grid, fc.plan(n_sites=3, terms={"model": ArrayRecord([np.zeros(1)])}), reports=kept)
+        calibrate(
+            grid,
+            fc.plan(n_sites=3, terms={"model": ArrayRecord([np.zeros(1)])}),
+            reports=kept,
+        )
     (kept / "model.npz").unlink()
     with pytest.raises(ValueError, match="folder of this model"):
         calibrate(grid, plan, timeout=60, reports=kept)
 
 
 def test_a_model_that_the_plan_does_not_name_is_sent_to_nobody(tmp_path):
-    plan, grid = fc.plan(n_sites=3, terms={"model": ArrayRecord([np.zeros(2)])}), named_grid()
+    plan, grid = (
+        fc.plan(n_sites=3, terms={"model": ArrayRecord([np.zeros(2)])}),
+        named_grid(),
+    )
     with pytest.raises(
-        ValueError, match=r"arrays must be the model that the plan names \(sha256:.*, got sha256:"
+        ValueError,
+        match=r"arrays must be the model that the plan names \(sha256:.*, got sha256:",
     ):
-        calibrate(grid, plan, ArrayRecord([np.ones(2)]), timeout=60, reports=tmp_path / "reports")
+        calibrate(
+            grid,
+            plan,
+            ArrayRecord([np.ones(2)]),
+            timeout=60,
+            reports=tmp_path / "reports",
+        )
     assert grid.sent == []
     assert not (tmp_path / "reports").exists()
 
 
-def test_the_same_line_twice_makes_two_rounds_in_the_folder_of_the_app(tmp_path, monkeypatch):
+def test_the_same_line_twice_makes_two_rounds_in_the_folder_of_the_app(
+    tmp_path, monkeypatch
+):
     monkeypatch.setenv("FLWR_HOME", str(tmp_path))
     plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
     for model in (1.0, 2.0):
@@ -593,9 +713,14 @@ def test_the_same_line_twice_makes_two_rounds_in_the_folder_of_the_app(tmp_path,
         grid.run = SimpleNamespace(
             run_id=1, fab_id="me/app", fab_version="1.0.0", fab_hash="0123456789abcdef"
         )
-        calibrate(grid, plan, ArrayRecord([np.array([model])]), timeout=60, reports="reports")
+        calibrate(
+            grid, plan, ArrayRecord([np.array([model])]), timeout=60, reports="reports"
+        )
         assert len(grid.sent) == 3
-    assert len(list((tmp_path / "apps" / "me.app.1.0.0.01234567" / "reports").iterdir())) == 2
+    assert (
+        len(list((tmp_path / "apps" / "me.app.1.0.0.01234567" / "reports").iterdir()))
+        == 2
+    )
 
 
 def test_what_travels_is_small():
@@ -604,6 +729,9 @@ def test_what_travels_is_small():
     seen = []
     grid.tamper = lambda replies: seen.extend(replies) or replies
     calibrate(grid, plan, timeout=60, wait=0, min_sites=1)
-    question, reply = grid.sent[0].content["conformal"]["plan"], seen[0].content["conformal"]["report"]
+    question, reply = (
+        grid.sent[0].content["conformal"]["plan"],
+        seen[0].content["conformal"]["report"],
+    )
     assert len(question) + len(reply) < 1500
     assert json.loads(reply)["site"] == "hospital-1"

@@ -1,4 +1,6 @@
-"""Flower as users run it: real processes, in simulation and in a deployment with TLS and authentication."""
+"""Flower as users run it: real processes, in simulation and in a deployment with TLS
+and authentication.
+"""
 
 import json
 import os
@@ -17,7 +19,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks._flower_processes import end_processes, load_deploy, run_to_the_end, simulate
+from benchmarks._flower_processes import (
+    end_processes,
+    load_deploy,
+    run_to_the_end,
+    simulate,
+)
 
 import fedconformal as fc
 
@@ -48,21 +55,29 @@ def place(tmp_path_factory):
 
 @pytest.fixture
 def home(place, tmp_path):
-    """A new folder of one test; all simulations have their SuperLink in common, which `flwr run` leaves."""
+    """A new folder of one test; all simulations have their SuperLink in common, which
+    `flwr run` leaves.
+    """
     yield tmp_path
     end_processes(tmp_path)
 
 
 def documented(marker):
     """The command of the guide that contains these words."""
-    blocks = re.findall(r"^```bash\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
-    commands = [line for block in blocks for line in block.splitlines() if marker in line]
+    blocks = re.findall(
+        r"^```bash\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL
+    )
+    commands = [
+        line for block in blocks for line in block.splitlines() if marker in line
+    ]
     assert len(commands) == 1, commands
     return commands[0]
 
 
 def run_documented(marker, home, *options, cwd=ROOT):
-    """Run a command of the guide in a folder in which the example's path is the same."""
+    """Run a command of the guide in a folder in which the example's path is the
+    same.
+    """
     # The timeout is a guard against hanging.
     command = ["bash", "-c", " ".join([documented(marker), *options])]
     return run_to_the_end(command, home, timeout=900, cwd=cwd)
@@ -71,8 +86,16 @@ def run_documented(marker, home, *options, cwd=ROOT):
 def proxy():
     """Debian's nginx, installed if that can be done."""
     where = f"{os.environ['PATH']}:/usr/sbin"
-    if shutil.which("nginx", path=where) is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        subprocess.run(["apt-get", "install", "-y", "-q", "nginx-light"], capture_output=True, check=False)
+    if (
+        shutil.which("nginx", path=where) is None
+        and os.geteuid() == 0
+        and shutil.which("apt-get")
+    ):
+        subprocess.run(
+            ["apt-get", "install", "-y", "-q", "nginx-light"],
+            capture_output=True,
+            check=False,
+        )
     found = shutil.which("nginx", path=where)
     if found is None:
         pytest.skip("nginx is not installed, and cannot be")
@@ -84,27 +107,41 @@ def scores(seed):
 
 
 def as_in_files(plan, seeds, **options):
-    return fc.calibrate(plan, [fc.report(plan, scores(seeds[s]), site=s) for s in seeds], **options)
+    return fc.calibrate(
+        plan, [fc.report(plan, scores(seeds[s]), site=s) for s in seeds], **options
+    )
 
 
 @pytest.mark.nightly
 def test_the_guide_in_simulation(place, home):
     """Twice, as users run it: what is not given goes to the folder of the app."""
     (home / "examples").symlink_to(ROOT / "examples")
-    shown = GUIDE.read_text().split("(the test runs it and compares):\n")[1].split("\n**5. ")[0]
-    lines = [line.strip() for line in shown.splitlines() if line.strip() not in {"", "..."}]
+    shown = (
+        GUIDE.read_text()
+        .split("(the test runs it and compares):\n")[1]
+        .split("\n**5. ")[0]
+    )
+    lines = [
+        line.strip() for line in shown.splitlines() if line.strip() not in {"", "..."}
+    ]
     assert len(lines) == 7
     for _ in range(2):
         printed = run_documented("--federation-config", place, cwd=home)
-        assert [line for line in lines if line not in printed.splitlines()] == [], printed
-        covered = re.findall(r"^site-\d: [01]\.\d+ of 36 new images covered", printed, re.MULTILINE)
+        assert [line for line in lines if line not in printed.splitlines()] == [], (
+            printed
+        )
+        covered = re.findall(
+            r"^site-\d: [01]\.\d+ of 36 new images covered", printed, re.MULTILINE
+        )
         assert len(set(covered)) == 10
     (app,) = (place / "flwr" / "apps").glob("fedconformal.digits.*")
     assert f"calibration saved as {app}/calibration.json" in printed
     published = fc.Calibration.read(app / "calibration.json")
     folders = list((app / "reports").iterdir())
     assert len(folders) == 2
-    (last,) = (folder for folder in folders if f"reports are kept in {folder}" in printed)
+    (last,) = (
+        folder for folder in folders if f"reports are kept in {folder}" in printed
+    )
     reports = [fc.Report.read(path) for path in last.glob("report-*.json")]
     assert all(finding.holds for finding in fc.audit.verify(published, reports))
     model = {name: Array(values) for name, values in Folder.read_model(last).items()}
@@ -127,15 +164,21 @@ def test_the_example_of_a_risk_in_simulation(place, home):
     command = next(line for line in text.splitlines() if line.startswith("flwr run"))
     printed = run_to_the_end(["bash", "-c", command], place, timeout=900, cwd=home)
     assert "from 4 of 4 sites" in printed
-    missed = re.findall(r"^site \d: [01]\.\d+ of the findings missed", printed, re.MULTILINE)
+    missed = re.findall(
+        r"^site \d: [01]\.\d+ of the findings missed", printed, re.MULTILINE
+    )
     assert len(set(missed)) == 4
 
 
 @pytest.mark.nightly
-def test_simulation_is_the_same_as_files_and_refuses_a_site_that_is_there_twice(place, home):
+def test_simulation_is_the_same_as_files_and_refuses_a_site_that_is_there_twice(
+    place, home
+):
     plan = fc.plan(n_sites=10, confidence_level=[0.8, 0.9])
     (home / "open.json").write_text(fc.plan(confidence_level=0.8).to_json())
-    calibration, printed = run_simulation(place, home, plan, more=True, reports=f"{home}/reports")
+    calibration, printed = run_simulation(
+        place, home, plan, more=True, reports=f"{home}/reports"
+    )
     reports = [fc.report(plan, scores(i), site=f"site-{min(i, 8)}") for i in range(10)]
     expected = fc.calibrate(plan, reports, on_refused="skip")
     assert calibration.to_json() == expected.to_json()
@@ -144,18 +187,25 @@ def test_simulation_is_the_same_as_files_and_refuses_a_site_that_is_there_twice(
     assert [(r.source, r.reason) for r in calibration.refused] == [
         ("site-8", "2 different reports from this site: none of them counts")
     ]
-    # Ten are asked for reports; nobody for those that are there; three chosen ones; ten for checks.
+    # Ten are asked for reports; nobody for those that are there; three chosen ones; ten
+    # for checks.
     assert "questions: [10, 3, 10]" in printed, printed
     assert f"checked: {[f'site-{i}' for i in range(8)]} {{30}}" in printed
 
 
 @pytest.mark.nightly
-def test_a_private_round_and_private_checks_in_simulation_keep_their_ledgers(place, home):
+def test_a_private_round_and_private_checks_in_simulation_keep_their_ledgers(
+    place, home
+):
     (home / "ledgers").mkdir()
     privacy = fc.Privacy(epsilon=1.0, bins=fc.Bins.uniform(0, 1, 50))
     plan = fc.plan(n_sites=10, n_points=200, confidence_level=0.8, privacy=privacy)
-    for _ in range(2):  # the second run finds the answers of the first, and pays nothing
-        calibration, printed = run_simulation(place, home, plan, ledgers=f"{home}/ledgers")
+    for _ in range(
+        2
+    ):  # the second run finds the answers of the first, and pays nothing
+        calibration, printed = run_simulation(
+            place, home, plan, ledgers=f"{home}/ledgers"
+        )
         assert calibration.n_answers == 10
         assert "private checks: 10 {1.0}" in printed
         for i in range(10):
@@ -165,7 +215,9 @@ def test_a_private_round_and_private_checks_in_simulation_keep_their_ledgers(pla
 
 @pytest.mark.slow
 def test_a_deployed_site_gives_the_same_calibration_as_files(home):
-    """The one test of Flower's processes that is not nightly: TLS, an authenticated site, one message."""
+    """The one test of Flower's processes that is not nightly: TLS, an authenticated
+    site, one message.
+    """
     plan = fc.plan(n_points={"north": 200}, confidence_level=0.8)
     (home / "plan.json").write_text(plan.to_json())
     with deploy.Deployment(home / "federation") as federation:
@@ -173,17 +225,23 @@ def test_a_deployed_site_gives_the_same_calibration_as_files(home):
         federation.add_site("north", seed=1)
         files = {"plan": home / "plan.json", "output": home / "calibration.json"}
         federation.run(APP, timeout=900, **files)
-    assert fc.Calibration.read(home / "calibration.json") == as_in_files(plan, {"north": 1})
+    assert fc.Calibration.read(home / "calibration.json") == as_in_files(
+        plan, {"north": 1}
+    )
 
 
 @pytest.mark.nightly
 def test_a_masked_round_in_deployment_is_the_same_as_through_files(home):
-    """Three sites with TLS; masks follow from keys and plan, so that even the reports are the same."""
+    """Three sites with TLS; masks follow from keys and plan, so that even the reports
+    are the same.
+    """
     seeds = {"north": 1, "south": 2, "west": 3}
     keys = {site: fc.SigningKey.new() for site in seeds}
     public = {site: key.public_key for site, key in keys.items()}
     bins = fc.Bins.uniform(0, 1, 50)
-    plan = fc.plan(n_points=dict.fromkeys(seeds, 200), keys=public, curve=bins, masked=True)
+    plan = fc.plan(
+        n_points=dict.fromkeys(seeds, 200), keys=public, curve=bins, masked=True
+    )
     (home / "plan.json").write_text(plan.to_json())
     with deploy.Deployment(home / "federation") as federation:
         federation.start_server()
@@ -191,14 +249,25 @@ def test_a_masked_round_in_deployment_is_the_same_as_through_files(home):
             (home / f"{site}.pem").touch(mode=0o600)
             (home / f"{site}.pem").write_bytes(keys[site].to_pem())
             record = (home / f"{site}.sums").as_posix()
-            policy = f'sum_with = {[*public.values()]}\nmin_sum_with = 2\nsum_record = "{record}"\n'
+            policy = (
+                f"sum_with = {[*public.values()]}\nmin_sum_with = 2\nsum_record ="
+                f' "{record}"\n'
+            )
             (home / f"{site}.toml").write_text(policy)
-            own = {"signing-key": str(home / f"{site}.pem"), "policy": str(home / f"{site}.toml")}
+            own = {
+                "signing-key": str(home / f"{site}.pem"),
+                "policy": str(home / f"{site}.toml"),
+            }
             federation.add_site(site, seed=seed, **own)
         files = {"plan": home / "plan.json", "output": home / "calibration.json"}
         federation.run(APP, timeout=900, **files)
-    policy = fc.SitePolicy(sum_with=public.values(), min_sum_with=2, sum_record=home / "files.sums")
-    reports = [fc.report(plan, scores(seeds[s]), site=s, key=keys[s], policy=policy) for s in seeds]
+    policy = fc.SitePolicy(
+        sum_with=public.values(), min_sum_with=2, sum_record=home / "files.sums"
+    )
+    reports = [
+        fc.report(plan, scores(seeds[s]), site=s, key=keys[s], policy=policy)
+        for s in seeds
+    ]
     assert fc.Calibration.read(home / "calibration.json") == fc.calibrate(plan, reports)
 
 
@@ -207,10 +276,24 @@ def test_the_guide_in_deployment(home):
     """Two sites instead of four, for Flower starts a process for every message."""
     proxy()
     output = home / "calibration.json"
-    options = ("--sites", "2", "--home", str(home / "federation"), "--output", str(output))
+    options = (
+        "--sites",
+        "2",
+        "--home",
+        str(home / "federation"),
+        "--output",
+        str(output),
+    )
     printed = run_documented("deploy.py", home, *options)
     assert "from 2 of 2 sites" in printed
-    assert len(re.findall(r"^site-\d: [01]\.\d+ of 180 new images covered", printed, re.MULTILINE)) == 2
+    assert (
+        len(
+            re.findall(
+                r"^site-\d: [01]\.\d+ of 180 new images covered", printed, re.MULTILINE
+            )
+        )
+        == 2
+    )
     assert "prediction sets at 2 sites hold" in printed
     assert fc.Calibration.read(output).n_answers == 2
     assert list(home.rglob("deploy.py")) == []  # no part of the app
@@ -227,19 +310,31 @@ def test_deployment_with_sites_that_fail_hang_die_and_lie(home):
         the_proxy_lets_only_sites_in(federation)
         federation.add_site("north", seed=1)
         federation.add_site("south", seed=2)
-        federation.add_site("raises", behaviour="raises", secret=str(home / "secret.txt"))
+        federation.add_site(
+            "raises", behaviour="raises", secret=str(home / "secret.txt")
+        )
         federation.add_site("hangs", behaviour="hangs", mark=str(home / "hangs"))
         federation.add_site("dies", behaviour="hangs", mark=str(home / "dies"))
         federation.add_site("mallory", seed=3, **{"poses-as": "north"})
         federation.add_site("stranger", register=False, seed=4)
-        federation.add_site("twin", register=False, key=federation.home / "south" / "key", seed=5)
-        wait_until(lambda: online(federation) == 6, "six registered sites are online", federation, every=3)
+        federation.add_site(
+            "twin", register=False, key=federation.home / "south" / "key", seed=5
+        )
+        wait_until(
+            lambda: online(federation) == 6,
+            "six registered sites are online",
+            federation,
+            every=3,
+        )
         killed = start_run(federation, home, "killed", timeout=600)
         reports, arrived = home / "reports", (home / "dies", home / "hangs")
         kept = ["report-*.json"] * 2 + ["refused.jsonl"]
         wait_until(
             lambda: (
-                all(len(list(reports.glob(f"*/{name}"))) == kept.count(name) for name in kept)
+                all(
+                    len(list(reports.glob(f"*/{name}"))) == kept.count(name)
+                    for name in kept
+                )
                 and all(file.exists() for file in arrived)
             ),
             "two reports and a refusal are kept",
@@ -253,32 +348,50 @@ def test_deployment_with_sites_that_fail_hang_die_and_lie(home):
         wait_until(lambda: run.poll() is not None, "the run has ended", federation)
         server_log = Path(log.name).read_text()
         assert federation.status(server_log) == "finished:completed"
-        # Its `flwr run` may say what it likes: a server app that was killed did not complete.
+        # Its `flwr run` may say what it likes: a server app that was killed did not
+        # complete.
         assert federation.status(Path(killed.name).read_text()) != "finished:completed"
         for name in ("north", "south"):  # they were asked once
-            assert site_log(federation, name).count("everything that leaves the site") == 1
+            assert (
+                site_log(federation, name).count("everything that leaves the site") == 1
+            )
 
         calibration = fc.Calibration.read(home / "calibration.json")
         expected = as_in_files(
-            plan, {"north": 1, "south": 2}, on_refused="skip", unreadable=calibration.refused
+            plan,
+            {"north": 1, "south": 2},
+            on_refused="skip",
+            unreadable=calibration.refused,
         )
         assert calibration.to_json() == expected.to_json()
         assert calibration.missing == ("dies", "hangs", "raises")
         assert [(r.source, r.reason) for r in calibration.refused] == [
             ("mallory", "registered as 'mallory', but reports as 'north'")
         ]
-        assert "raises sent no report: the site could not compute its scores" in server_log
+        assert (
+            "raises sent no report: the site could not compute its scores" in server_log
+        )
         assert "hangs did not answer within 120 s" in server_log
         assert "reports kept from before: 2; sites to ask:" in server_log
-        # Flower notices a dead SuperNode after some fifty seconds; until then it is only silent.
-        assert re.search("dies (sent no report: it is not connected|did not answer within)", server_log)
+        # Flower notices a dead SuperNode after some fifty seconds; until then it is
+        # only silent.
+        assert re.search(
+            "dies (sent no report: it is not connected|did not answer within)",
+            server_log,
+        )
         assert "stranger" not in server_log
         # A second SuperNode with a key that is in use is turned away by the SuperLink.
-        assert federation.processes["twin"].poll() is not None or "rror" in site_log(federation, "twin")
+        assert federation.processes["twin"].poll() is not None or "rror" in site_log(
+            federation, "twin"
+        )
         assert "everything that leaves the site" not in site_log(federation, "twin")
 
         assert SECRET in site_log(federation, "raises")
-        for file in [*federation.server.rglob("*"), Path(log.name), *home.glob("calibration.*")]:
+        for file in [
+            *federation.server.rglob("*"),
+            Path(log.name),
+            *home.glob("calibration.*"),
+        ]:
             if file.is_file():
                 assert SECRET.encode() not in file.read_bytes(), file
 
@@ -288,12 +401,16 @@ def site_log(federation, name):
 
 
 def the_proxy_lets_only_sites_in(federation):
-    """The Control API answers to whoever reaches the SuperLink, and to nobody through the proxy."""
+    """The Control API answers to whoever reaches the SuperLink, and to nobody through
+    the proxy.
+    """
     federation.connect("outside", federation.door)
     assert "Error" not in federation.flwr("supernode", "list", "deployment")
     key = federation.home / "intruder"
     deploy.make_key(key)
-    refused = federation.flwr("supernode", "register", f"{key}.pub", "outside", check=False)
+    refused = federation.flwr(
+        "supernode", "register", f"{key}.pub", "outside", check=False
+    )
     assert "403" in refused or "Forbidden" in refused, refused
     trust = ssl.create_default_context(cafile=federation.server / "ca.crt")
     for path in (
@@ -306,17 +423,27 @@ def the_proxy_lets_only_sites_in(federation):
         "/openapi.json",
     ):
         with pytest.raises(urllib.error.HTTPError) as outcome:
-            urllib.request.urlopen(f"https://localhost:{federation.door}{path}", data=b"", context=trust)
+            urllib.request.urlopen(
+                f"https://localhost:{federation.door}{path}", data=b"", context=trust
+            )
         assert outcome.value.code in {400, 403}, path
-    for port in (federation.port, federation.door):  # a large message gets through, to be refused inside
-        body, address = b"x" * 2_000_000, f"https://localhost:{port}/v1/fleet/push-object"
+    for port in (
+        federation.port,
+        federation.door,
+    ):  # a large message gets through, to be refused inside
+        body, address = (
+            b"x" * 2_000_000,
+            f"https://localhost:{port}/v1/fleet/push-object",
+        )
         with pytest.raises(urllib.error.HTTPError) as outcome:
             urllib.request.urlopen(address, data=body, context=trust)
         assert outcome.value.code not in {413, 500, 502}, outcome.value
 
 
 def online(federation):
-    listed = json.loads(federation.flwr("supernode", "list", "deployment", "--format", "json"))
+    listed = json.loads(
+        federation.flwr("supernode", "list", "deployment", "--format", "json")
+    )
     return sum(node["status"] == "online" for node in listed["nodes"])
 
 
@@ -327,11 +454,25 @@ def start_run(federation, home, name, *, timeout, reports=None):
         "reports": str(reports or home / "reports"),
         "timeout": timeout,
     }
-    settings = " ".join(f"{field}={json.dumps(value)}" for field, value in values.items())
-    command = ["flwr", "run", str(APP), "deployment", "--stream", "--run-config", settings]
+    settings = " ".join(
+        f"{field}={json.dumps(value)}" for field, value in values.items()
+    )
+    command = [
+        "flwr",
+        "run",
+        str(APP),
+        "deployment",
+        "--stream",
+        "--run-config",
+        settings,
+    ]
     log = (home / f"{name}.log").open("w")
     federation.processes[name] = subprocess.Popen(
-        command, stdout=log, stderr=log, env=deploy.environment(federation.server), start_new_session=True
+        command,
+        stdout=log,
+        stderr=log,
+        env=deploy.environment(federation.server),
+        start_new_session=True,
     )
     return log
 
@@ -339,8 +480,12 @@ def start_run(federation, home, name, *, timeout, reports=None):
 def kill_server_app(federation):
     """Kill what runs the app's server part, by its number."""
     family = deploy.with_descendants([federation.processes["superlink"].pid])
-    commands = {number: Path(f"/proc/{number}/cmdline").read_bytes() for number in family}
-    apps = [number for number, command in commands.items() if b"flwr-serverapp" in command]
+    commands = {
+        number: Path(f"/proc/{number}/cmdline").read_bytes() for number in family
+    }
+    apps = [
+        number for number, command in commands.items() if b"flwr-serverapp" in command
+    ]
     assert len(apps) == 1, commands
     deploy.send(signal.SIGKILL, apps)
 
@@ -351,7 +496,8 @@ def wait_until(condition, what, federation, *, seconds=600, every=0.5):
         if time.monotonic() > end:
             logs = sorted(federation.home.rglob("*.log"))
             pytest.fail(
-                f"not in time: {what}\n" + "\n".join(f"{log}:\n{log.read_text()[-2000:]}" for log in logs)
+                f"not in time: {what}\n"
+                + "\n".join(f"{log}:\n{log.read_text()[-2000:]}" for log in logs)
             )
         time.sleep(every)
 
@@ -368,7 +514,8 @@ spec = importlib.util.spec_from_file_location("deploy", sys.argv[1])
 deploy = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(deploy)
 with deploy.Deployment(sys.argv[2]) as deployment:
-    deployment.start("one", deployment.server, sys.executable, "-c", sys.argv[3], sys.argv[4])
+    command = [sys.executable, "-c", sys.argv[3], sys.argv[4]]
+    deployment.start("one", deployment.server, *command)
     while len(deploy.with_descendants([deployment.processes["one"].pid])) < 2:
         time.sleep(0.1)
     print(*deploy.with_descendants([deployment.processes["one"].pid]), flush=True)
@@ -378,18 +525,28 @@ with deploy.Deployment(sys.argv[2]) as deployment:
 
 @pytest.mark.nightly
 def test_ctrl_c_ends_everything_whatever_it_is_deaf_to(tmp_path):
-    """Also what a process started in a session of its own, as a SuperLink does with server apps."""
-    child = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+    """Also what a process started in a session of its own, as a SuperLink does with
+    server apps.
+    """
+    child = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+        " time.sleep(600)"
+    )
     arguments = [deploy.__file__, str(tmp_path / "federation"), STUBBORN, child]
     with subprocess.Popen(
-        [sys.executable, "-c", WAITING, *arguments], stdout=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, "-c", WAITING, *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as waiting:
         numbers = [int(number) for number in waiting.stdout.readline().split()]
         assert len(numbers) == 2
         waiting.send_signal(signal.SIGINT)
         assert waiting.stdout.readline() == "ending every process that was started\n"
         assert waiting.wait(300) == 128 + signal.SIGINT
-    listed = subprocess.run(["ps", "-Ao", "pid=,stat="], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["ps", "-Ao", "pid=,stat="], capture_output=True, text=True, check=True
+    ).stdout
     running = {int(line.split()[0]) for line in listed.splitlines() if " Z" not in line}
     assert not running & set(numbers)
 
@@ -397,18 +554,35 @@ def test_ctrl_c_ends_everything_whatever_it_is_deaf_to(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("example", "package"),
-    [("flower", "digits"), ("flower-torch", "digits_torch"), ("flower-risk", "findings")],
+    [
+        ("flower", "digits"),
+        ("flower-torch", "digits_torch"),
+        ("flower-risk", "findings"),
+    ],
 )
-def test_the_examples_are_built_in_format_1_and_hold_the_app_alone(example, package, home):
+def test_the_examples_are_built_in_format_1_and_hold_the_app_alone(
+    example, package, home
+):
     command = ["flwr", "build", "--app", str(ROOT / "examples" / example)]
-    subprocess.run(command, cwd=home, env=deploy.environment(home), capture_output=True, check=True)
+    subprocess.run(
+        command, cwd=home, env=deploy.environment(home), capture_output=True, check=True
+    )
     (built,) = home.glob("*.fab")
     with zipfile.ZipFile(built) as fab:
         names = {name for name in fab.namelist() if not name.startswith(".info/")}
         configuration = tomllib.loads(fab.read("pyproject.toml").decode())
         readme = fab.read("README.md").decode()
-    modules = {f"{package}/{name}.py" for name in ("__init__", "client_app", "server_app", "task")}
+    modules = {
+        f"{package}/{name}.py"
+        for name in ("__init__", "client_app", "server_app", "task")
+    }
     assert names == {"LICENSE", "README.md", "pyproject.toml", *modules}
     assert configuration["tool"]["flwr"]["app"]["fab-format-version"] == 1
-    front = re.match(r"---\n(.*?)\n---\n\n# ", readme, re.DOTALL)  # as Flower's own examples have it
-    assert [line.partition(": [")[0] for line in front[1].splitlines()] == ["tags", "dataset", "framework"]
+    front = re.match(
+        r"---\n(.*?)\n---\n\n# ", readme, re.DOTALL
+    )  # as Flower's own examples have it
+    assert [line.partition(": [")[0] for line in front[1].splitlines()] == [
+        "tags",
+        "dataset",
+        "framework",
+    ]

@@ -12,7 +12,13 @@ from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import DifferentialPrivacyServerSideFixedClipping, FedAvg
 
-from fedconformal.flower import Conformal, add_conformal, calibration_record, read_calibration, sealed
+from fedconformal.flower import (
+    Conformal,
+    add_conformal,
+    calibration_record,
+    read_calibration,
+    sealed,
+)
 from fedconformal.protocol import model_digest
 
 N_SITES, START = 3, ArrayRecord([np.zeros(1)])
@@ -43,10 +49,15 @@ def make_app():
     def cover(message, context):
         """Intervals at the site, with the calibration that the server sends."""
         calibration = read_calibration(message)
-        low, high = calibration.predict_interval(message.content["arrays"].to_numpy_ndarrays()[0]).T
+        low, high = calibration.predict_interval(
+            message.content["arrays"].to_numpy_ndarrays()[0]
+        ).T
         mine = targets(context)
         covered = float(np.mean((low <= mine) & (mine <= high)))
-        return Message(RecordDict({"metrics": MetricRecord({"covered": covered})}), reply_to=message)
+        return Message(
+            RecordDict({"metrics": MetricRecord({"covered": covered})}),
+            reply_to=message,
+        )
 
     add_conformal(app, cases)
     return app
@@ -59,7 +70,9 @@ def cases(context, parameters):
 
 def grid(**options):
     app = make_app()
-    return LocalGrid([(app, {"partition-id": i, "num-partitions": N_SITES}) for i in range(N_SITES)])
+    return LocalGrid(
+        [(app, {"partition-id": i, "num-partitions": N_SITES}) for i in range(N_SITES)]
+    )
 
 
 def fedavg(**options):
@@ -109,11 +122,15 @@ def test_several_levels_and_groups_have_lists_of_figures():
     add_conformal(app, lambda context: (np.arange(100.0), ["old", "young"] * 50))
     nodes = LocalGrid([(app, {"partition-id": i}) for i in range(N_SITES)])
     groups = {"old": None, "young": None}
-    strategy = Conformal(fedavg(), confidence_level=[0.7, 0.8], groups=groups, n_sites=N_SITES)
+    strategy = Conformal(
+        fedavg(), confidence_level=[0.7, 0.8], groups=groups, n_sites=N_SITES
+    )
     result = strategy.start(nodes, START, num_rounds=0)
     figures = result.evaluate_metrics_clientapp[0]
     assert figures["conformal-threshold"] == [
-        result.calibration[group, level].threshold for group in groups for level in (0.7, 0.8)
+        result.calibration[group, level].threshold
+        for group in groups
+        for level in (0.7, 0.8)
     ]
     assert len(figures["conformal-coverage"]) == 4
 
@@ -135,10 +152,17 @@ def test_a_start_of_ones_own_is_used_with_its_arguments():
 
 def test_it_goes_inside_and_around_other_wrappers():
     private = DifferentialPrivacyServerSideFixedClipping(fedavg(), 0.0, 10.0, N_SITES)
-    assert Conformal(private, **OPTIONS).start(grid(), START, 1).calibration.n_answers == N_SITES
-    outside = DifferentialPrivacyServerSideFixedClipping(Conformal(fedavg(), **OPTIONS), 0.0, 10.0, N_SITES)
+    assert (
+        Conformal(private, **OPTIONS).start(grid(), START, 1).calibration.n_answers
+        == N_SITES
+    )
+    outside = DifferentialPrivacyServerSideFixedClipping(
+        Conformal(fedavg(), **OPTIONS), 0.0, 10.0, N_SITES
+    )
     outside.summary()
-    result = outside.start(grid(), START, 1)  # trains, and says nothing of a calibration
+    result = outside.start(
+        grid(), START, 1
+    )  # trains, and says nothing of a calibration
     assert result.evaluate_metrics_clientapp[1] == MetricRecord({"loss": 0.5})
 
 
@@ -146,7 +170,9 @@ def test_a_plan_of_ones_own_is_asked_as_it_is():
     plan = fc.plan(**OPTIONS)
     result = Conformal(fedavg(), plan=plan).start(grid(), START, num_rounds=1)
     assert result.calibration.plan == plan
-    with pytest.raises(TypeError, match="plan must be left out with options of a plan, got numbers"):
+    with pytest.raises(
+        TypeError, match="plan must be left out with options of a plan, got numbers"
+    ):
         Conformal(fedavg(), plan=plan, numbers=2)
 
 
@@ -183,7 +209,9 @@ def test_options_come_from_the_configuration_of_a_run(caplog):
         "learning-rate": 0.1,
         "groups": 7,  # the app's own: no option that a configuration can have
     }
-    strategy = Conformal.from_config(fedavg(), config, score="absolute", promise="population")
+    strategy = Conformal.from_config(
+        fedavg(), config, score="absolute", promise="population"
+    )
     assert caplog.messages == [
         "options of the calibration in the run's configuration: "
         "{'confidence_level': 0.8, 'n_sites': 3, 'promise': 'each-site', 'timeout': 45}"
@@ -215,7 +243,9 @@ def test_a_model_that_could_not_be_trained_is_not_calibrated(caplog):
 
     add_conformal(app, cases)
     nodes = LocalGrid([(app, {"partition-id": i}) for i in range(N_SITES)])
-    result = Conformal(fedavg(fraction_evaluate=0.0), **OPTIONS).start(nodes, START, num_rounds=2)
+    result = Conformal(fedavg(fraction_evaluate=0.0), **OPTIONS).start(
+        nodes, START, num_rounds=2
+    )
     assert {message.metadata.message_type for message in nodes.sent} == {"train"}
     assert not result.arrays
     reason = "training gave no model in 2 rounds: nothing is calibrated"
@@ -225,19 +255,29 @@ def test_a_model_that_could_not_be_trained_is_not_calibrated(caplog):
 
 
 def test_a_round_is_resumed_with_its_model_and_without_training(tmp_path):
-    first = Conformal(fedavg(), **OPTIONS, reports=tmp_path / "reports").start(grid(), START, num_rounds=1)
+    first = Conformal(fedavg(), **OPTIONS, reports=tmp_path / "reports").start(
+        grid(), START, num_rounds=1
+    )
     (kept,) = (tmp_path / "reports").iterdir()
     (kept / "complete").unlink()  # the server died before
     next(kept.glob("report-*.json")).unlink()
     nodes = grid()
-    again = Conformal.from_config(fedavg(), {"reports": str(kept)}).start(nodes, START, num_rounds=1)
-    assert [message.metadata.message_type for message in nodes.sent] == ["query.conformal"]
+    again = Conformal.from_config(fedavg(), {"reports": str(kept)}).start(
+        nodes, START, num_rounds=1
+    )
+    assert [message.metadata.message_type for message in nodes.sent] == [
+        "query.conformal"
+    ]
     assert again.arrays == first.arrays
     assert again.calibration.to_json() == first.calibration.to_json()
-    same = Conformal(fedavg(), **OPTIONS, reports=kept).start(LocalGrid([]), START, num_rounds=1)
+    same = Conformal(fedavg(), **OPTIONS, reports=kept).start(
+        LocalGrid([]), START, num_rounds=1
+    )
     assert same.calibration == first.calibration
     given = Conformal(fedavg(), plan=first.calibration.plan, reports=kept)
-    assert given.start(LocalGrid([]), START, num_rounds=1).calibration == first.calibration
+    assert (
+        given.start(LocalGrid([]), START, num_rounds=1).calibration == first.calibration
+    )
 
 
 def test_a_round_of_another_plan_is_not_resumed(tmp_path):
@@ -245,8 +285,12 @@ def test_a_round_of_another_plan_is_not_resumed(tmp_path):
     (kept,) = tmp_path.iterdir()
     other = fc.plan(**OPTIONS, terms={"model": ArrayRecord([np.ones(1)])})
     for options in (OPTIONS | {"confidence_level": 0.5}, {"plan": other}):
-        with pytest.raises(ValueError, match=r"reports must be the folder of a round with <Plan"):
-            Conformal(fedavg(), **options, reports=kept).start(LocalGrid([]), START, num_rounds=1)
+        with pytest.raises(
+            ValueError, match=r"reports must be the folder of a round with <Plan"
+        ):
+            Conformal(fedavg(), **options, reports=kept).start(
+                LocalGrid([]), START, num_rounds=1
+            )
 
 
 def test_the_plan_names_the_model_that_was_trained():
@@ -257,11 +301,22 @@ def test_the_plan_names_the_model_that_was_trained():
 def test_sites_make_sets_with_the_calibration_that_the_server_sends():
     nodes = grid()
     result = Conformal(fedavg(), **OPTIONS).start(nodes, START, num_rounds=1)
-    content = {"arrays": result.arrays, "conformal": calibration_record(result.calibration)}
-    messages = [Message(RecordDict(content), node, "query.cover") for node in nodes.get_node_ids()]
-    covered = [reply.content["metrics"]["covered"] for reply in nodes.send_and_receive(messages)]
+    content = {
+        "arrays": result.arrays,
+        "conformal": calibration_record(result.calibration),
+    }
+    messages = [
+        Message(RecordDict(content), node, "query.cover")
+        for node in nodes.get_node_ids()
+    ]
+    covered = [
+        reply.content["metrics"]["covered"]
+        for reply in nodes.send_and_receive(messages)
+    ]
     assert np.mean(covered) >= 0.8  # of the cases of the calibration themselves
-    message = Message(RecordDict(content | {"conformal": result.arrays}), 100, "query.cover")
+    message = Message(
+        RecordDict(content | {"conformal": result.arrays}), 100, "query.cover"
+    )
     with pytest.raises(ValueError, match="carries no calibration"):
         read_calibration(message)
 
@@ -288,7 +343,9 @@ def test_sets_of_every_kind_are_those_of_the_calibration(options):
     for site, each in {"A": 30, "B": 40}.items():
         labels = sorted(grouping.labels * each) or None
         scores = np.random.default_rng(each).random(len(labels or range(2 * each)))
-        reports.append(fc.report(plan, scores, site=site, groups=labels, score=plan.score.name))
+        reports.append(
+            fc.report(plan, scores, site=site, groups=labels, score=plan.score.name)
+        )
     calibration = fc.calibrate(plan, reports)
     record = calibration_record(calibration)
     LocalGrid([])  # gives the process an identity, which messages need
@@ -304,13 +361,20 @@ def test_sets_of_every_kind_are_those_of_the_calibration(options):
 
 def test_an_infinite_threshold_arrives_as_it_is():
     plan = fc.plan(score="lac", confidence_level=0.9)
-    calibration = fc.calibrate(plan, [fc.report(plan, [0.1, 0.2], site="A", score="lac")])
+    calibration = fc.calibrate(
+        plan, [fc.report(plan, [0.1, 0.2], site="A", score="lac")]
+    )
     LocalGrid([])
-    message = Message(RecordDict({"any": calibration_record(calibration)}), 100, "evaluate")
+    message = Message(
+        RecordDict({"any": calibration_record(calibration)}), 100, "evaluate"
+    )
     assert read_calibration(message).predict_set([[0.5, 0.5]]).all()
 
 
 def test_a_message_with_a_calibration_is_small():
     """What a thousand sites get of each other must not grow with them."""
     scores = {f"hospital-{i}": np.random.default_rng(i).random(50) for i in range(1000)}
-    assert len(calibration_record(fc.conformalize(scores, score="lac"))["calibration"]) < 500
+    assert (
+        len(calibration_record(fc.conformalize(scores, score="lac"))["calibration"])
+        < 500
+    )

@@ -1,8 +1,8 @@
 """Plans, calibrations, findings and exit codes, described by value.
 
-``python tests/golden/scenarios.py`` prints the answers of the installed package as JSON; ``answers.json``
-holds the accepted ones. Only names of the documented interface are used, so that the corpus outlives any
-rebuilding of the documents.
+``python tests/golden/scenarios.py`` prints the answers of the installed package as
+JSON; ``answers.json`` holds the accepted ones. Only names of the documented interface
+are used, so that the corpus outlives any rebuilding of the documents.
 """
 
 import contextlib
@@ -24,7 +24,10 @@ UNEVEN = {"north": 120, "south": 40, "west": 377, "east": 88}
 MANY = {f"s{i:02}": 20 + 13 * (i * i % 29) for i in range(17)}
 SMALL = {"a": 9, "b": 12, "c": 5}
 FEDERATIONS = {"equal": EQUAL, "uneven": UNEVEN, "many": MANY, "small": SMALL}
-GROUPS = {"adult": {"north": 90, "south": 60, "west": 200}, "child": {"north": 40, "south": 55, "west": 35}}
+GROUPS = {
+    "adult": {"north": 90, "south": 60, "west": 200},
+    "child": {"north": 40, "south": 55, "west": 35},
+}
 
 
 def plan_options():
@@ -33,44 +36,81 @@ def plan_options():
         FEDERATIONS.items(), ("stable", "marginal", "conditional")
     ):
         for numbers in (1, 3):
-            yield f"{place} {criterion} {numbers}", sizes, {"criterion": criterion, "numbers": numbers}
+            yield (
+                f"{place} {criterion} {numbers}",
+                sizes,
+                {"criterion": criterion, "numbers": numbers},
+            )
     for place, sizes in FEDERATIONS.items():
-        yield f"{place} paper ranks", sizes, {"local_ranks": "paper", "criterion": "marginal"}
+        yield (
+            f"{place} paper ranks",
+            sizes,
+            {"local_ranks": "paper", "criterion": "marginal"},
+        )
         yield f"{place} levels", sizes, {"confidence_level": [0.8, 0.9]}
         yield f"{place} faulty", sizes, {"max_faulty": 1, "confidence_level": 0.8}
         yield f"{place} missing", sizes, {"max_missing": 1}
-        for promise, criterion in itertools.product(("each-site", "new-site"), ("marginal", "conditional")):
-            yield f"{place} {promise} {criterion}", sizes, {"promise": promise, "criterion": criterion}
+        for promise, criterion in itertools.product(
+            ("each-site", "new-site"), ("marginal", "conditional")
+        ):
+            yield (
+                f"{place} {promise} {criterion}",
+                sizes,
+                {"promise": promise, "criterion": criterion},
+            )
         yield f"{place} mixture", sizes, {"promise": "mixture"}
     shares = {"north": 0.5, "south": 0.1, "west": 0.2, "east": 0.2}
-    yield "uneven stated mixture", UNEVEN, {"promise": "mixture", "mixture": shares, "numbers": 3}
-    yield "uneven delta", UNEVEN, {"criterion": "conditional", "delta": 0.05, "numbers": 2}
+    yield (
+        "uneven stated mixture",
+        UNEVEN,
+        {"promise": "mixture", "mixture": shares, "numbers": 3},
+    )
+    yield (
+        "uneven delta",
+        UNEVEN,
+        {"criterion": "conditional", "delta": 0.05, "numbers": 2},
+    )
 
 
 def grouped_options():
     """Yield the name and the options of every plan with several groups."""
     yield "labels", {"groups": GROUPS}
-    yield "labels, conditional", {"groups": GROUPS, "criterion": "conditional", "confidence_level": 0.8}
+    yield (
+        "labels, conditional",
+        {"groups": GROUPS, "criterion": "conditional", "confidence_level": 0.8},
+    )
     yield "labels, each site", {"groups": GROUPS, "promise": "each-site"}
     yield "labels, mixture", {"groups": GROUPS, "promise": "mixture"}
     yield "labels, levels", {"groups": GROUPS, "confidence_level": [0.7, 0.9]}
     yield "classes", {"groups": GROUPS, "group_by": "class"}
-    yield "sites", {"n_points": {"north": 90, "south": 60, "west": 200}, "group_by": "site"}
+    yield (
+        "sites",
+        {"n_points": {"north": 90, "south": 60, "west": 200}, "group_by": "site"},
+    )
     yield "sites and labels", {"groups": GROUPS, "group_by": ("site", "label")}
-    yield "open labels", {"groups": dict.fromkeys(GROUPS), "n_sites": ["north", "south", "west"]}
+    yield (
+        "open labels",
+        {"groups": dict.fromkeys(GROUPS), "n_sites": ["north", "south", "west"]},
+    )
 
 
 def private_options():
     """Yield the name, the sizes and the options of every private plan."""
     bins = fc.Bins.uniform(0, 5, 50)
-    for epsilon, criterion in itertools.product((1.0, 5.0), ("marginal", "conditional")):
+    for epsilon, criterion in itertools.product(
+        (1.0, 5.0), ("marginal", "conditional")
+    ):
         name = f"private {epsilon} {criterion}"
         yield (
             name,
             {f"s{i}": 500 for i in range(8)},
             {"privacy": fc.Privacy(epsilon, bins), "criterion": criterion},
         )
-    yield "private uneven", {"a": 400, "b": 700, "c": 900}, {"privacy": fc.Privacy(4.0, bins)}
+    yield (
+        "private uneven",
+        {"a": 400, "b": 700, "c": 900},
+        {"privacy": fc.Privacy(4.0, bins)},
+    )
     each = {"privacy": fc.Privacy(4.0, bins), "promise": "each-site"}
     yield "private each site", {"a": 400, "b": 700, "c": 900}, each
     paper = fc.Privacy(10.0, bins, analysis="paper")
@@ -103,15 +143,23 @@ def describe_guarantee(guarantee):
 
 def describe_threshold(value):
     """Return one threshold, or those of every level, as numbers that JSON can hold."""
-    return [float(v) if math.isfinite(v) else str(float(v)) for v in np.atleast_1d(value)]
+    return [
+        float(v) if math.isfinite(v) else str(float(v)) for v in np.atleast_1d(value)
+    ]
 
 
 def recomputed_threshold(plan, scores):
-    """Return the threshold by brute force from the plan's ranks, weights and votes needed."""
+    """Return the threshold by brute force from the plan's ranks, weights and votes
+    needed.
+    """
     votes = []
-    for own, local_ranks, weights in zip(scores.values(), plan.local_ranks, plan.weights, strict=True):
+    for own, local_ranks, weights in zip(
+        scores.values(), plan.local_ranks, plan.weights, strict=True
+    ):
         ordered, ranks = [*np.sort(own), math.inf], np.atleast_1d(local_ranks)
-        for rank, weight in zip(ranks, np.broadcast_to(weights, ranks.shape), strict=True):
+        for rank, weight in zip(
+            ranks, np.broadcast_to(weights, ranks.shape), strict=True
+        ):
             votes.append((ordered[rank - 1], weight))
     total = 0
     for value, weight in sorted(votes):
@@ -127,10 +175,13 @@ def holds(calibration, reports):
 
 
 def describe_calibration(plan, scores, groups=None):
-    """Return what a federation's calibration says, complete and without its first site."""
+    """Return what a federation's calibration says, complete and without its first
+    site.
+    """
     labels, policy = groups or dict.fromkeys(scores), fc.SitePolicy(curves="plain")
     reports = [
-        fc.report(plan, own, site=site, groups=labels[site], policy=policy) for site, own in scores.items()
+        fc.report(plan, own, site=site, groups=labels[site], policy=policy)
+        for site, own in scores.items()
     ]
     answers = []
     for present in (reports, reports[1:]):
@@ -139,10 +190,15 @@ def describe_calibration(plan, scores, groups=None):
         except ValueError:
             answers.append({"refused": True})
             continue
-        thresholds = {part.design.group or "": part.thresholds for part in calibration.parts}
+        thresholds = {
+            part.design.group or "": part.thresholds for part in calibration.parts
+        }
         answers.append(
             {
-                "thresholds": {group: describe_threshold(values) for group, values in thresholds.items()},
+                "thresholds": {
+                    group: describe_threshold(values)
+                    for group, values in thresholds.items()
+                },
                 "missing": list(calibration.missing),
                 "verified": holds(calibration, present),
             }
@@ -151,7 +207,9 @@ def describe_calibration(plan, scores, groups=None):
 
 
 def single_answers():
-    """Yield plans and calibrations of one group, with the law and a brute-force threshold."""
+    """Yield plans and calibrations of one group, with the law and a brute-force
+    threshold.
+    """
     for name, sizes, options in plan_options():
         try:
             plan = fc.plan(n_points=sizes, **options)
@@ -160,7 +218,9 @@ def single_answers():
             continue
         scores = scores_of(sizes)
         answer = {"feasible": bool(np.all(plan.feasible))}
-        drawn_at_random = options.get("promise") == "new-site" and options["criterion"] == "marginal"
+        drawn_at_random = (
+            options.get("promise") == "new-site" and options["criterion"] == "marginal"
+        )
         if "levels" not in name:
             level = options.get("confidence_level", 0.9)
             answer |= {
@@ -172,7 +232,9 @@ def single_answers():
         if not drawn_at_random:
             answer["calibrations"] = describe_calibration(plan, scores)
             if "claim" in answer:
-                answer["recomputed"] = describe_threshold(recomputed_threshold(plan, scores))
+                answer["recomputed"] = describe_threshold(
+                    recomputed_threshold(plan, scores)
+                )
                 asked = [list(plan.local_ranks), list(plan.weights), plan.server_rank]
                 answer["asked"] = json.loads(json.dumps(asked, default=int))
         yield name, answer
@@ -188,15 +250,29 @@ def grouped_answers():
             continue
         rng = np.random.default_rng(7)
         labels = {
-            site: rng.permutation(np.repeat(list(GROUPS), [GROUPS[label][site] for label in GROUPS]))
+            site: rng.permutation(
+                np.repeat(list(GROUPS), [GROUPS[label][site] for label in GROUPS])
+            )
             for site in ("north", "south", "west")
         }
         if name == "sites":
-            scores = {site: rng.exponential(size=n) for site, n in options["n_points"].items()}
+            scores = {
+                site: rng.exponential(size=n) for site, n in options["n_points"].items()
+            }
             yield name, {"calibrations": describe_calibration(plan, scores)[:1]}
             continue
-        scores = {site: rng.exponential(np.where(own == "child", 2.0, 1.0)) for site, own in labels.items()}
-        yield name, {"calibrations": describe_calibration(plan, scores, labels)[: 1 if "site" in name else 2]}
+        scores = {
+            site: rng.exponential(np.where(own == "child", 2.0, 1.0))
+            for site, own in labels.items()
+        }
+        yield (
+            name,
+            {
+                "calibrations": describe_calibration(plan, scores, labels)[
+                    : 1 if "site" in name else 2
+                ]
+            },
+        )
 
 
 def curve_answers():
@@ -215,11 +291,16 @@ def private_answers():
     """Yield the guarantees of private plans."""
     for name, sizes, options in private_options():
         plan = fc.plan(n_points=sizes, **options)
-        yield name, {"feasible": bool(plan.feasible), **describe_guarantee(plan.guarantee)}
+        yield (
+            name,
+            {"feasible": bool(plan.feasible), **describe_guarantee(plan.guarantee)},
+        )
 
 
 def edited_answers():
-    """Yield whether the audit still accepts a calibration whose file somebody edited."""
+    """Yield whether the audit still accepts a calibration whose file somebody
+    edited.
+    """
     plan = fc.plan(n_points=UNEVEN, numbers=2)
     scores = scores_of(UNEVEN)
     reports = [fc.report(plan, own, site=site) for site, own in scores.items()]
@@ -232,7 +313,11 @@ def edited_answers():
     text = calibration.to_json()
     for name, old, new in (
         ("lower threshold", repr(threshold), repr(threshold / 2)),
-        ("fewer votes", f'"votes":{plan.server_rank}', f'"votes":{plan.server_rank - 9}'),
+        (
+            "fewer votes",
+            f'"votes":{plan.server_rank}',
+            f'"votes":{plan.server_rank - 9}',
+        ),
         ("higher level", '"confidence_level":"0.9"', '"confidence_level":"0.99"'),
     ):
         edited = text.replace(": ", ":").replace(old, new)
@@ -251,10 +336,43 @@ COMMANDS = {
     "plan": ["plan", "--points", "a=40,b=60", "-o", "{}/plan.json"],
     "plan again": ["plan", "--points", "a=40,b=60", "-o", "{}/plan.json"],
     "infeasible plan": ["plan", "--sites", "2", "--points", "2"],
-    "infeasible plan, exit code": ["plan", "--sites", "2", "--points", "2", "--exit-code"],
-    "bad level": ["plan", "--points", "40", "--sites", "2", "--confidence-level", "1.5"],
-    "report a": ["report", "{}/plan.json", "{}/a.csv", "--site", "a", "-y", "-o", "{}/a.json"],
-    "report b": ["report", "{}/plan.json", "{}/b.csv", "--site", "b", "-y", "-o", "{}/b.json"],
+    "infeasible plan, exit code": [
+        "plan",
+        "--sites",
+        "2",
+        "--points",
+        "2",
+        "--exit-code",
+    ],
+    "bad level": [
+        "plan",
+        "--points",
+        "40",
+        "--sites",
+        "2",
+        "--confidence-level",
+        "1.5",
+    ],
+    "report a": [
+        "report",
+        "{}/plan.json",
+        "{}/a.csv",
+        "--site",
+        "a",
+        "-y",
+        "-o",
+        "{}/a.json",
+    ],
+    "report b": [
+        "report",
+        "{}/plan.json",
+        "{}/b.csv",
+        "--site",
+        "b",
+        "-y",
+        "-o",
+        "{}/b.json",
+    ],
     "report with a missing score": [
         "report",
         "{}/plan.json",
@@ -265,11 +383,45 @@ COMMANDS = {
         "-o",
         "{}/c.json",
     ],
-    "report of nobody": ["report", "{}/plan.json", "{}/a.csv", "--site", "stranger", "-y", "-o", "{}/d.json"],
-    "calibrate": ["calibrate", "{}/plan.json", "{}/a.json", "{}/b.json", "-o", "{}/calibration.json"],
-    "calibrate without a site": ["calibrate", "{}/plan.json", "{}/a.json", "-o", "{}/fewer.json"],
-    "verify": ["verify", "{}/calibration.json", "--reports", "{}/a.json", "--reports", "{}/b.json"],
-    "verify another report": ["verify", "{}/calibration.json", "--reports", "{}/a.json"],
+    "report of nobody": [
+        "report",
+        "{}/plan.json",
+        "{}/a.csv",
+        "--site",
+        "stranger",
+        "-y",
+        "-o",
+        "{}/d.json",
+    ],
+    "calibrate": [
+        "calibrate",
+        "{}/plan.json",
+        "{}/a.json",
+        "{}/b.json",
+        "-o",
+        "{}/calibration.json",
+    ],
+    "calibrate without a site": [
+        "calibrate",
+        "{}/plan.json",
+        "{}/a.json",
+        "-o",
+        "{}/fewer.json",
+    ],
+    "verify": [
+        "verify",
+        "{}/calibration.json",
+        "--reports",
+        "{}/a.json",
+        "--reports",
+        "{}/b.json",
+    ],
+    "verify another report": [
+        "verify",
+        "{}/calibration.json",
+        "--reports",
+        "{}/a.json",
+    ],
     "predict without a score": ["predict", "{}/calibration.json", "{}/a.csv"],
     "certificate": ["certificate", "{}/calibration.json", "-o", "{}/page.html"],
     "missing file": ["verify", "{}/nowhere.json"],
@@ -286,7 +438,9 @@ def exit_codes():
         for site, n in (("a", 40), ("b", 60)):
             rows = "\n".join(map(str, rng.exponential(size=n)))
             Path(folder, f"{site}.csv").write_text(f"score\n{rows}\n")
-        Path(folder, "bad.csv").write_text("score\n" + "1.0\n" * 20 + "NA\n" + "2.0\n" * 19)
+        Path(folder, "bad.csv").write_text(
+            "score\n" + "1.0\n" * 20 + "NA\n" + "2.0\n" * 19
+        )
         for name, arguments in COMMANDS.items():
             words = [argument.format(folder) for argument in arguments]
             yield name, _exit_code(run, words)
@@ -296,7 +450,10 @@ def _exit_code(run, words):
     before = sys.argv
     sys.argv = ["fedconformal", *words]
     try:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        with (
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()),
+        ):
             run()
     except SystemExit as stop:
         return stop.code or 0

@@ -1,4 +1,6 @@
-"""The package still answers as it was accepted: equal in value, or better where a search may improve."""
+"""The package still answers as it was accepted: equal in value, or better where a
+search may improve.
+"""
 
 import json
 import math
@@ -55,7 +57,9 @@ def test_plans_are_valid_and_never_dearer(name, current):
         if "each-site" not in name:
             assert is_valid(claim, new)
         limit = cost(old["claim"], old)
-        limit = limit * SPREAD if old["criterion"] in (None, "stable") else limit + COVERAGE
+        limit = (
+            limit * SPREAD if old["criterion"] in (None, "stable") else limit + COVERAGE
+        )
         assert cost(claim, new) <= limit
     else:
         assert new["claim"] == pytest.approx(old["claim"], rel=1e-9)
@@ -79,4 +83,6 @@ def test_the_other_answers_are_the_same(section, current):
 
 @pytest.mark.parametrize("name", ACCEPTED["private"])
 def test_private_guarantees_are_the_same(name, current):
-    assert current("private")[name] == pytest.approx(ACCEPTED["private"][name], rel=1e-9)
+    assert current("private")[name] == pytest.approx(
+        ACCEPTED["private"][name], rel=1e-9
+    )

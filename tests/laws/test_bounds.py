@@ -8,7 +8,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import fedconformal as fc
-from fedconformal.laws import conditional_coverage_bound, ehm_bound, heterogeneous_coverage_bound
+from fedconformal.laws import (
+    conditional_coverage_bound,
+    ehm_bound,
+    heterogeneous_coverage_bound,
+)
 from fedconformal.laws._reference import heterogeneity_loss, maximum_coverage
 
 
@@ -27,21 +31,33 @@ def test_theorem_3_3_by_hand():
         conditional_coverage_bound(10, 100, 95, 10, delta=0.6)
 
 
-@given(st.lists(st.floats(0, 1) | st.sampled_from([0.0, 0.001, 0.5, 1.0]), min_size=1, max_size=30))
+@given(
+    st.lists(
+        st.floats(0, 1) | st.sampled_from([0.0, 0.001, 0.5, 1.0]),
+        min_size=1,
+        max_size=30,
+    )
+)
 def test_ehm_bounds_the_distance(p):
-    """Total variation of the number of successes from the binomial with the same mean."""
+    """Total variation of the number of successes from the binomial with the same
+    mean.
+    """
     masses = np.ones(1)
     for chance in p:
         masses = np.convolve(masses, [1 - chance, chance])
     m, mean = len(p), np.mean(p)
     distance = np.abs(masses - stats.binom.pmf(np.arange(m + 1), m, mean)).sum() / 2
     assert ehm_bound(p, lower=True) - 1e-12 <= distance <= ehm_bound(p) + 1e-12
-    assert ehm_bound(p) * (m + 1) / m / 22 <= ehm_bound(p, lower=True) + 1e-12, "the paper's form, C = 1/22"
+    assert ehm_bound(p) * (m + 1) / m / 22 <= ehm_bound(p, lower=True) + 1e-12, (
+        "the paper's form, C = 1/22"
+    )
 
 
 @given(st.integers(2, 12), st.floats(0, np.pi), st.data())
 def test_the_lower_bound_holds_step_by_step(m, t, data):
-    """Moving a pair of probabilities together changes E cos(t(X - mp)) as the proof says."""
+    """Moving a pair of probabilities together changes E cos(t(X - mp)) as the proof
+    says.
+    """
     p = np.array(data.draw(st.lists(st.floats(0, 1), min_size=m, max_size=m)))
     move = data.draw(st.floats(0, 1)) * (p[1] - p[0]) / 2
     closer = p + np.array([move, -move, *[0.0] * (m - 2)])
@@ -59,7 +75,9 @@ def test_the_lower_bound_holds_step_by_step(m, t, data):
 
 
 def test_ehm_is_vectorised_and_exact_where_all_are_alike():
-    assert ehm_bound(np.full((4, 3), 0.3)).tolist() == pytest.approx([0.0] * 4, abs=1e-15)
+    assert ehm_bound(np.full((4, 3), 0.3)).tolist() == pytest.approx(
+        [0.0] * 4, abs=1e-15
+    )
     assert ehm_bound([0.0, 1.0]) == pytest.approx(2 / 3 * (1 - 0.25))
     assert ehm_bound([1e-17, 0.0]) >= ehm_bound([1e-17, 0.0], lower=True) > 0
     with pytest.raises(ValueError, match="probabilities"):
@@ -89,7 +107,9 @@ def test_proposition_3_4_against_a_plain_sum():
     actual = np.stack([(1 - p) * (1 - r), p * (1 - r) + r * (1 - p), p * r])
     ideal = np.stack([(1 - p) ** 2, 2 * p * (1 - p), p**2])
     distance = np.abs(actual - ideal).sum(axis=0).mean() / 2
-    bound = heterogeneous_coverage_bound(2, n, l, 1, distortion=[lambda x: x**1.5, None])
+    bound = heterogeneous_coverage_bound(
+        2, n, l, 1, distortion=[lambda x: x**1.5, None]
+    )
     assert bound == pytest.approx(law.mean() - distance, abs=1e-6)
 
 
@@ -99,14 +119,22 @@ def shares(c):
 
 @pytest.mark.parametrize("weights", [None, [2, 1, 3]])
 def test_the_distance_of_votes_bounds_the_loss_of_coverage(weights):
-    sites = {"n_points": [20, 30, 12], "local_rank": [(17, 19), (26, 28), (11,)], "server_rank": 4}
+    sites = {
+        "n_points": [20, 30, 12],
+        "local_rank": [(17, 19), (26, 28), (11,)],
+        "server_rank": 4,
+    }
     distortion = [shares, None, shares]
     law = fc.CoverageLaw(**sites, weights=weights, distortion=distortion)
     loss = fc.CoverageLaw(**sites, weights=weights).mean() - law.mean()
     exact = heterogeneity_loss(law.federation)
     assert abs(loss) <= exact + 1e-9
-    bound = heterogeneous_coverage_bound(**sites, weights=weights, distortion=distortion)
-    assert bound == pytest.approx(fc.CoverageLaw(**sites, weights=weights).mean() - exact, abs=1e-12)
+    bound = heterogeneous_coverage_bound(
+        **sites, weights=weights, distortion=distortion
+    )
+    assert bound == pytest.approx(
+        fc.CoverageLaw(**sites, weights=weights).mean() - exact, abs=1e-12
+    )
 
 
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (5, 10), (20, 3)])
@@ -127,20 +155,30 @@ def test_the_rank_of_proposition_a_1_falls_short_and_reaches_the_level_in_the_li
 def test_the_best_coupling_lies_between_equal_scores_and_the_exact_coverage():
     sites = {"n_sites": 10, "n_points": 100, "local_rank": 92, "server_rank": 4}
     same, best = (
-        heterogeneous_coverage_bound(**sites, distortion=lambda c: c**1.1, coupling=name)
+        heterogeneous_coverage_bound(
+            **sites, distortion=lambda c: c**1.1, coupling=name
+        )
         for name in ("same", "best")
     )
-    assert same + 0.005 < best <= fc.CoverageLaw(**sites, distortion=lambda c: c**1.1).mean() + 1e-9
+    assert (
+        same + 0.005
+        < best
+        <= fc.CoverageLaw(**sites, distortion=lambda c: c**1.1).mean() + 1e-9
+    )
     with pytest.raises(ValueError, match="coupling"):
         heterogeneous_coverage_bound(**sites, distortion=lambda c: c, coupling="x")
     for name in ("same", "best"):  # without shifts nothing is lost
-        bound = heterogeneous_coverage_bound(**sites, distortion=[None] * 10, coupling=name)
+        bound = heterogeneous_coverage_bound(
+            **sites, distortion=[None] * 10, coupling=name
+        )
         assert bound == fc.CoverageLaw(**sites).mean()
 
 
 @pytest.mark.parametrize(("m", "n"), [(2, 1), (5, 10), (20, 3), (12, 40)])
 def test_steps_between_server_ranks_are_below_the_theorem(m, n):
-    """M_{l,k+1} - M_{l,k} is at most sqrt(12) sigma m / (k (m - k)), for every l and k."""
+    """M_{l,k+1} - M_{l,k} is at most sqrt(12) sigma m / (k (m - k)), for every l and
+    k.
+    """
     steps = np.diff(fc.coverage_table(m, n), axis=1)
     l, k = np.arange(1, n + 1)[:, None], np.arange(1, m)
     sigma = stats.beta(l, n - l + 1).std()

@@ -34,7 +34,9 @@ def one_edge(ratio):
 
 
 def exact_tails(noise, ratio, widest):
-    """P(Z_g >= x) of every interior edge as fractions, by convolving single variables up to ``widest``."""
+    """P(Z_g >= x) of every interior edge as fractions, by convolving single variables
+    up to ``widest``.
+    """
     unit = (1 - ratio) / (1 + ratio)
     masses = {z: unit * ratio ** abs(z) for z in range(-widest, widest + 1)}
     tails = []
@@ -47,7 +49,9 @@ def exact_tails(noise, ratio, widest):
                 longer[at + weight * z] += p * q
             law = longer
         xs = range(-noise.reach, noise.reach + 1)
-        tails.append([sum(p for z, p in law.items() if z >= noise.denominator * x) for x in xs])
+        tails.append(
+            [sum(p for z, p in law.items() if z >= noise.denominator * x) for x in xs]
+        )
     return tails
 
 
@@ -62,11 +66,20 @@ def votes_conditional(n, level, delta):
 class TestVotesWithoutNoise:
     def test_references_on_average(self):
         exact = CurveNoise(50, 3, 0.0)
-        assert [solve_votes(n, exact, LEVEL) for n in (8, 9, 99, 500, 5000)] == [None, 9, 90, 451, 4501]
+        assert [solve_votes(n, exact, LEVEL) for n in (8, 9, 99, 500, 5000)] == [
+            None,
+            9,
+            90,
+            451,
+            4501,
+        ]
         assert NoisyCurve(99, 90, exact).mean_bound == pytest.approx(0.9, abs=1e-10)
 
     def test_references_conditional(self):
-        votes = [votes_conditional(n, LEVEL, DELTA) for n in (21, 22, 50, 100, 500, 1000, 5000)]
+        votes = [
+            votes_conditional(n, LEVEL, DELTA)
+            for n in (21, 22, 50, 100, 500, 1000, 5000)
+        ]
         assert votes == [None, 22, 49, 95, 460, 913, 4528]
 
     def test_ties_are_decided_in_whole_numbers(self):
@@ -80,34 +93,50 @@ class TestVotesWithoutNoise:
         votes = votes_conditional(n, Fraction(1, 2), Fraction(1, 2))
         assert votes == (n + 1) // 2 + 1
 
-    @given(st.integers(1, 300), st.fractions(Fraction(1, 50), Fraction(49, 50), max_denominator=50))
+    @given(
+        st.integers(1, 300),
+        st.fractions(Fraction(1, 50), Fraction(49, 50), max_denominator=50),
+    )
     def test_conditional_votes_are_the_smallest(self, n, level):
         votes = votes_conditional(n, level, DELTA)
-        assert stats.binom.sf((n if votes is None else votes - 1) - 1, n, float(level)) > 0.1 - 1e-9
+        assert (
+            stats.binom.sf((n if votes is None else votes - 1) - 1, n, float(level))
+            > 0.1 - 1e-9
+        )
         assert votes is None or stats.binom.sf(votes - 1, n, float(level)) <= 0.1 + 1e-9
 
 
 class TestNoise:
-    @pytest.mark.parametrize(("cells", "denominator"), [(2, 1), (5, 10), (7, 16), (200, 16), (100, 100)])
+    @pytest.mark.parametrize(
+        ("cells", "denominator"), [(2, 1), (5, 10), (7, 16), (200, 16), (100, 100)]
+    )
     def test_the_bridge_is_symmetric_and_close_to_linear(self, cells, denominator):
         shares = share_bridge(cells, denominator)
         odd_one = cells % 2 == 0 and denominator % 2
         assert shares.size == cells - 1
         same = shares + shares[::-1] == denominator
         assert same.sum() >= cells - 1 - odd_one
-        assert np.abs(shares / denominator - np.arange(1, cells) / cells).max() <= 0.5 / denominator + 1e-12
+        assert (
+            np.abs(shares / denominator - np.arange(1, cells) / cells).max()
+            <= 0.5 / denominator + 1e-12
+        )
 
     @pytest.mark.parametrize(
-        ("cells", "sites", "denominator"), [(2, 1, 1), (3, 2, 3), (4, 1, 4), (4, 2, 2), (5, 1, 3)]
+        ("cells", "sites", "denominator"),
+        [(2, 1, 1), (3, 2, 3), (4, 1, 4), (4, 2, 2), (5, 1, 3)],
     )
     def test_tails_match_whole_numbers(self, cells, sites, denominator):
-        """Single variables are cut off at 10, beyond which each has a probability of 1e-13."""
+        """Single variables are cut off at 10, beyond which each has a probability of
+        1e-13.
+        """
         ratio = Fraction(1, 16)
         noise = CurveNoise(cells, sites, 1 / math.log(16), denominator)
         exact = np.array(exact_tails(noise, ratio, 10), dtype=float)
         assert noise.tails[noise.rows, :-1] == pytest.approx(exact, abs=2e-12)
 
-    @pytest.mark.parametrize(("cells", "sites", "scale"), [(2, 1, 8.0), (9, 3, 2.0), (20, 10, 1.0)])
+    @pytest.mark.parametrize(
+        ("cells", "sites", "scale"), [(2, 1, 8.0), (9, 3, 2.0), (20, 10, 1.0)]
+    )
     def test_tails_match_direct_convolution(self, cells, sites, scale):
         """The numerical error is far below the one that is added."""
         noise = CurveNoise(cells, sites, scale)
@@ -126,16 +155,21 @@ class TestNoise:
                 parts.append(spread)
             masses = np.convolve(*parts) if share else parts[0]
             at = np.arange(masses.size) - masses.size // 2
-            direct = [masses[at >= 16 * x].sum() for x in range(-noise.reach, noise.reach + 1)]
+            direct = [
+                masses[at >= 16 * x].sum() for x in range(-noise.reach, noise.reach + 1)
+            ]
             assert noise.tails[row, :-1] == pytest.approx(np.array(direct), abs=2e-13)
 
     def test_deviations_are_those_of_the_tails(self):
         noise = CurveNoise(12, 4, 2.0)
         x = np.arange(-noise.reach, noise.reach + 1)
         masses = -np.diff(noise.tails, axis=1)
-        # Z lies in [floor(Z), floor(Z) + 1) and is symmetric, so that its floor has the mean of -1/2 or 0.
+        # Z lies in [floor(Z), floor(Z) + 1) and is symmetric, so that its floor has the
+        # mean of -1/2 or 0.
         moments = masses @ (x + 0.5) ** 2
-        assert np.sqrt(moments) == pytest.approx(noise.deviations[: len(moments)], rel=0.02)
+        assert np.sqrt(moments) == pytest.approx(
+            noise.deviations[: len(moments)], rel=0.02
+        )
 
     def test_the_worst_tail_is_above_all_others(self):
         noise = CurveNoise(10, 2, 3.0)
@@ -143,7 +177,9 @@ class TestNoise:
         first, tail = noise.worst_tail(offsets)
         for row, offset in zip(noise.rows, offsets, strict=True):
             x = np.arange(-noise.reach - offset, noise.reach + 1 - offset)
-            assert (tail[x - first] >= np.minimum(noise.tails[row, :-1] + TAIL_ERROR, 1)).all()
+            assert (
+                tail[x - first] >= np.minimum(noise.tails[row, :-1] + TAIL_ERROR, 1)
+            ).all()
         assert (np.diff(tail) <= 0).all()
 
     def test_offsets_must_fit(self):
@@ -171,7 +207,9 @@ class TestPromise:
         ],
     )
     def test_references_with_one_interior_edge(self, ratio, n, votes, promise):
-        assert NoisyCurve(n, votes, one_edge(ratio)).mean_bound == pytest.approx(promise, abs=6e-9)
+        assert NoisyCurve(n, votes, one_edge(ratio)).mean_bound == pytest.approx(
+            promise, abs=6e-9
+        )
 
     def test_references_of_the_smallest_votes(self):
         assert solve_votes(19, one_edge(0.5), LEVEL, last_mass=0.0) == 19
@@ -185,7 +223,9 @@ class TestPromise:
         noise = CurveNoise(100, 10, 2.0, denominator=100)
         offsets = compute_offsets(noise, LEVEL, 3, 0)
         assert solve_votes(5000, noise, LEVEL, offsets=offsets) == 4508
-        assert NoisyCurve(5000, 4508, noise, offsets).mean_bound == pytest.approx(0.900091, abs=5e-7)
+        assert NoisyCurve(5000, 4508, noise, offsets).mean_bound == pytest.approx(
+            0.900091, abs=5e-7
+        )
 
     @pytest.mark.parametrize("offsets", [(), (0, 1, 2), (3, 0, 0)])
     def test_bounds_match_fractions(self, offsets):
@@ -195,19 +235,30 @@ class TestPromise:
 
         def highest(y):
             steps = [votes + o - y + noise.reach for o in offsets or (0, 0, 0)]
-            return max(1 if i < 0 else t[i] if i < len(t) else 0 for t, i in zip(tails, steps, strict=True))
+            return max(
+                1 if i < 0 else t[i] if i < len(t) else 0
+                for t, i in zip(tails, steps, strict=True)
+            )
 
         h = np.array([highest(y) for y in range(n + 1)], dtype=float)
         curve = NoisyCurve(n, votes, noise, offsets)
-        assert curve.mean_bound == pytest.approx(1 - h.sum() / (n + 1), abs=2 * TAIL_ERROR)
+        assert curve.mean_bound == pytest.approx(
+            1 - h.sum() / (n + 1), abs=2 * TAIL_ERROR
+        )
         for c in (0.0, 0.3, 0.8, 0.95):
             expected = stats.binom.pmf(np.arange(n + 1), n, c) @ h
-            assert curve.below(np.array([c]))[0, 0] == pytest.approx(expected, abs=2 * TAIL_ERROR)
+            assert curve.below(np.array([c]))[0, 0] == pytest.approx(
+                expected, abs=2 * TAIL_ERROR
+            )
 
-    @pytest.mark.parametrize("masses", [(0.5, 0.0, 0.5), (0.3, 0.3, 0.4), (0.7, 0.25, 0.05), (0, 0.6, 0.4)])
+    @pytest.mark.parametrize(
+        "masses", [(0.5, 0.0, 0.5), (0.3, 0.3, 0.4), (0.7, 0.25, 0.05), (0, 0.6, 0.4)]
+    )
     @pytest.mark.parametrize("offsets", [(), (1, 0), (0, 2)])
     def test_no_distribution_falls_below_the_promise(self, masses, offsets):
-        """All histograms of 4 scores and all noise up to 6 in each cell, without simulation."""
+        """All histograms of 4 scores and all noise up to 6 in each cell, without
+        simulation.
+        """
         n, votes, ratio = 4, 3, 0.25
         noise = CurveNoise(3, 1, -1 / math.log(ratio), 3)
         cdf = [masses[0], masses[0] + masses[1], 1.0]
@@ -220,7 +271,9 @@ class TestPromise:
                 continue
             chance = stats.multinomial.pmf(histogram, n, masses)
             for i in product(range(z.size), repeat=3):
-                noisy = [count + int(z[k]) for count, k in zip(histogram, i, strict=True)]
+                noisy = [
+                    count + int(z[k]) for count, k in zip(histogram, i, strict=True)
+                ]
                 cell = last_passage(noisy, n, votes, offsets, denominator=3)
                 coverage[cdf[cell]] += chance * math.prod(single[list(i)])
         assert sum(coverage.values()) == pytest.approx(1, abs=1e-3)
@@ -234,21 +287,30 @@ class TestPromise:
 
     def test_fewer_votes_promise_less(self):
         noise = CurveNoise(50, 4, 2.0)
-        means = [NoisyCurve(400, votes, noise).mean_bound for votes in range(300, 460, 10)]
+        means = [
+            NoisyCurve(400, votes, noise).mean_bound for votes in range(300, 460, 10)
+        ]
         assert (np.diff(means) > 0).all()
 
     def test_no_votes_where_the_threshold_would_be_infinite(self):
         assert solve_votes(20, CurveNoise(100, 10, 2.0), LEVEL) is None
         assert solve_votes(5, one_edge(0.5), LEVEL, last_mass=0.0) is None
-        assert solve_votes(1000, CurveNoise(10, 2, 0.5), Fraction(95, 100)) is None  # the last cell has 10 %
-        assert solve_votes(1000, CurveNoise(10, 2, 0.5), Fraction(95, 100), last_mass=0.0) is not None
+        assert (
+            solve_votes(1000, CurveNoise(10, 2, 0.5), Fraction(95, 100)) is None
+        )  # the last cell has 10 %
+        assert (
+            solve_votes(1000, CurveNoise(10, 2, 0.5), Fraction(95, 100), last_mass=0.0)
+            is not None
+        )
         assert choose_curve(20, CurveNoise(100, 10, 2.0), LEVEL, runs=10) is None
 
     def test_infinite_share_matches_simulation(self):
         """20,000 runs; 5.5 standard errors have a probability below 1e-7."""
         noise, runs = CurveNoise(10, 3, 2.0), 20_000
         curve = NoisyCurve(200, 181, noise, (0,) * 8 + (2,))
-        seen = simulate_coverage(curve, np.full(10, 0.1), runs=runs, rng=np.random.default_rng(3)).infinite
+        seen = simulate_coverage(
+            curve, np.full(10, 0.1), runs=runs, rng=np.random.default_rng(3)
+        ).infinite
         share = curve.infinite_share(0.1)
         assert abs(seen - share) <= 5.5 * math.sqrt(share * (1 - share) / runs)
 
@@ -257,20 +319,26 @@ class TestLaw:
     curve = NoisyCurve(1000, 903, CurveNoise(100, 5, 2.0))
 
     def test_mean_is_the_bound(self):
-        assert law_of(self.curve).mean() == pytest.approx(self.curve.mean_bound, abs=1e-11)
+        assert law_of(self.curve).mean() == pytest.approx(
+            self.curve.mean_bound, abs=1e-11
+        )
 
     def test_methods_agree(self):
         law = law_of(self.curve)
         c = np.linspace(0.8, 0.99, 12)
         assert law.cdf(c) + law.sf(c) == pytest.approx(np.ones(12))
-        assert law.cdf(law.ppf([0.05, 0.5, 0.95])) == pytest.approx([0.05, 0.5, 0.95], abs=1e-9)
+        assert law.cdf(law.ppf([0.05, 0.5, 0.95])) == pytest.approx(
+            [0.05, 0.5, 0.95], abs=1e-9
+        )
         grid = (np.arange(2000) + 0.5) / 2000
         mean = law.mean()
         second = 1 - 2 * np.mean(grid * law.cdf(grid))
         assert law.std() == pytest.approx(math.sqrt(second - mean**2), rel=1e-3)
 
     def test_draws_follow_the_bound(self):
-        """4,000 draws of the rank, then of its score; 5.5 standard errors have a probability below 1e-7."""
+        """4,000 draws of the rank, then of its score; 5.5 standard errors have a
+        probability below 1e-7.
+        """
         curve, law, rng = self.curve, law_of(self.curve), np.random.default_rng(1)
         first, tail = curve.noise.worst_tail(curve.offsets)
         above = tail.size - np.searchsorted(tail[::-1], rng.random(4000), side="right")
@@ -304,7 +372,9 @@ class TestLastPassage:
         assert last_passage([5, 3, 1, 0], 9, 8) == 1
         assert last_passage([9, 0, 0, 0], 9, 8) == 0
         assert last_passage([0, 0, 0, 9], 9, 8) == 3
-        assert last_passage([8, -3, 3, 1], 9, 8, denominator=4) == 2  # the second edge fails again
+        assert (
+            last_passage([8, -3, 3, 1], 9, 8, denominator=4) == 2
+        )  # the second edge fails again
         assert last_passage([5, 3, 1, 0], 9, 8, (0, 1, 0)) == 2
 
     def test_the_known_total_removes_noise(self):
@@ -313,8 +383,12 @@ class TestLastPassage:
 
     @given(st.lists(st.integers(0, 30), min_size=2, max_size=12), st.integers(1, 60))
     def test_without_noise_it_is_the_first_passage(self, counts, votes):
-        reached = [g for g, count in enumerate(np.cumsum(counts)[:-1]) if count >= votes]
-        assert last_passage(counts, sum(counts), votes) == (reached[0] if reached else len(counts) - 1)
+        reached = [
+            g for g, count in enumerate(np.cumsum(counts)[:-1]) if count >= votes
+        ]
+        assert last_passage(counts, sum(counts), votes) == (
+            reached[0] if reached else len(counts) - 1
+        )
 
     def test_numbers_of_any_size(self):
         huge = 10**30
@@ -348,22 +422,30 @@ def hostile_masses(cells):
     spike[cells // 2] += 0.6
     geometric = 0.9 ** np.arange(cells)
     late = np.linspace(0, 1, cells) ** 8
-    return [m / m.sum() for m in (plateau, two, spike, geometric, late, *compute_references(cells))]
+    return [
+        m / m.sum()
+        for m in (plateau, two, spike, geometric, late, *compute_references(cells))
+    ]
 
 
 class TestSimulation:
-    """Means are compared within 5.5 standard errors: a false alarm has a probability of 2e-8 each."""
+    """Means are compared within 5.5 standard errors: a false alarm has a probability of
+    2e-8 each.
+    """
 
     @pytest.mark.slow
     @pytest.mark.parametrize(
-        ("n", "sites", "scale", "cells"), [(1000, 5, 2.0, 60), (500, 5, 1.0, 100), (150, 3, 0.5, 30)]
+        ("n", "sites", "scale", "cells"),
+        [(1000, 5, 2.0, 60), (500, 5, 1.0, 100), (150, 3, 0.5, 30)],
     )
     def test_hostile_masses_keep_the_promise(self, n, sites, scale, cells):
         noise, runs = CurveNoise(cells, sites, scale), 4000
         for delta in (None, DELTA):
             curve = choose_curve(n, noise, LEVEL, delta=delta, runs=200)
             for masses in hostile_masses(cells):
-                seen = simulate_coverage(curve, masses, runs=runs, rng=np.random.default_rng(7))
+                seen = simulate_coverage(
+                    curve, masses, runs=runs, rng=np.random.default_rng(7)
+                )
                 slack = 5.5 * max(seen.std, 1e-3) / math.sqrt(runs)
                 assert seen.mean >= max(curve.mean_bound, 0.9) - slack
 
@@ -375,19 +457,25 @@ class TestSimulation:
         for cell in range(0, 59, 6):
             masses = np.zeros(60)
             masses[[cell, -1]] = 0.9, 0.1
-            seen = simulate_coverage(curve, masses, runs=runs, rng=np.random.default_rng(cell))
+            seen = simulate_coverage(
+                curve, masses, runs=runs, rng=np.random.default_rng(cell)
+            )
             assert (1 - seen.mean) / 0.1 <= 0.1 + 5.5 * math.sqrt(0.09 / runs)
 
     @pytest.mark.slow
     def test_first_passage_does_not(self):
-        """The same votes at the first edge that reaches them: 12,000 runs with even scores."""
+        """The same votes at the first edge that reaches them: 12,000 runs with even
+        scores.
+        """
         n, runs, noise = 500, 12_000, CurveNoise(400, 10, 1.0)
         offsets = compute_offsets(noise, LEVEL, 1, 1)
         votes = solve_votes(n, noise, LEVEL, offsets=offsets)
         needed = noise.denominator * (votes + np.array(offsets))
         masses, rng = np.full(400, 1 / 400), np.random.default_rng(0)
         reached = _bridged(n, noise, masses, runs, rng) >= needed
-        coverage = (np.where(reached.any(axis=1), reached.argmax(axis=1), 399) + 1) / 400
+        coverage = (
+            np.where(reached.any(axis=1), reached.argmax(axis=1), 399) + 1
+        ) / 400
         assert coverage.mean() < 0.9 - 5.5 * coverage.std() / math.sqrt(runs)
         curve = NoisyCurve(n, votes, noise, offsets)
         assert simulate_coverage(curve, masses, runs=2000, rng=rng).mean > 0.91
@@ -404,12 +492,18 @@ class TestSimulation:
             (10, 500, 1, 200, DELTA, 0.914, 0.9195),
         ],
     )
-    def test_coverage_is_close_to_the_level(self, sites, points, epsilon, cells, delta, even, half_normal):
+    def test_coverage_is_close_to_the_level(
+        self, sites, points, epsilon, cells, delta, even, half_normal
+    ):
         """2,000 runs with a fixed seed; the limits are targets, not bounds."""
         noise = CurveNoise(cells, sites, 2 / epsilon)
         curve = choose_curve(sites * points, noise, LEVEL, delta=delta)
-        for masses, limit in zip(compute_references(cells), (even, half_normal), strict=True):
-            seen = simulate_coverage(curve, masses, runs=2000, rng=np.random.default_rng(2))
+        for masses, limit in zip(
+            compute_references(cells), (even, half_normal), strict=True
+        ):
+            seen = simulate_coverage(
+                curve, masses, runs=2000, rng=np.random.default_rng(2)
+            )
             assert 0.9 < seen.mean <= limit
             assert seen.infinite == 0
 
@@ -420,7 +514,11 @@ class TestOffsets:
         offsets = compute_offsets(noise, LEVEL, 1, 2)
         assert offsets[89] == offsets[9] == 0
         assert offsets[49] == math.ceil(noise.deviations[49] - noise.deviations[89])
-        assert offsets[98] == offsets[0] == math.ceil(2 * (noise.deviations[89] - noise.deviations[98]))
+        assert (
+            offsets[98]
+            == offsets[0]
+            == math.ceil(2 * (noise.deviations[89] - noise.deviations[98]))
+        )
         assert not any(compute_offsets(noise, LEVEL, 0, 0))
 
     def test_references_are_distributions(self):
@@ -428,7 +526,9 @@ class TestOffsets:
             assert masses.shape == (40,)
             assert masses.sum() == pytest.approx(1)
             assert (masses >= 0).all()
-        assert compute_references(100)[1][:16].sum() == pytest.approx(stats.norm.cdf(1.6) * 2 - 1)
+        assert compute_references(100)[1][:16].sum() == pytest.approx(
+            stats.norm.cdf(1.6) * 2 - 1
+        )
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,9 @@ from vote_laws import federations, plain_cdf
 
 
 def paper_sum(m, n, l, k):
-    """Theorem 3.2 as it stands, in exact fractions: sums over the counts of every site."""
+    """Theorem 3.2 as it stands, in exact fractions: sums over the counts of every
+    site.
+    """
     total = Fraction(0)
     for j in range(k, m + 1):
         ranges = [range(l, n + 1)] * j + [range(l)] * (m - j)
@@ -36,18 +38,25 @@ def test_the_mean_is_the_sum_of_theorem_3_2(m, n):
 def test_the_cdf_of_votes_is_a_sum_over_all_outcomes(federation, eighths):
     sizes, ranks, weights, k = federation
     c = Fraction(eighths, 8)
-    assert exact_cdf(sizes, ranks, k, c, weights=weights) == plain_cdf(sizes, ranks, weights, k, c)
+    assert exact_cdf(sizes, ranks, k, c, weights=weights) == plain_cdf(
+        sizes, ranks, weights, k, c
+    )
 
 
 def integral(values, degree):
-    """Of the polynomial with these values at 0, 1/degree, ..., 1, over [0, 1]: by its Newton series."""
+    """Of the polynomial with these values at 0, 1/degree, ..., 1, over [0, 1]: by its
+    Newton series.
+    """
     differences, total, basis = list(values), Fraction(0), [Fraction(1)]
     for i in range(degree + 1):
         area = sum(coefficient / (power + 1) for power, coefficient in enumerate(basis))
         total += differences[0] * area
         differences = [b - a for a, b in pairwise(differences)]
         shifted = [Fraction(0), *(degree * coefficient for coefficient in basis)]
-        basis = [(a - i * b) / (i + 1) for a, b in zip(shifted, [*basis, Fraction(0)], strict=True)]
+        basis = [
+            (a - i * b) / (i + 1)
+            for a, b in zip(shifted, [*basis, Fraction(0)], strict=True)
+        ]
     return total
 
 
@@ -56,5 +65,8 @@ def integral(values, degree):
 def test_the_mean_of_votes_is_the_integral_of_the_cdf(federation):
     sizes, ranks, weights, k = federation
     degree = sum(sizes)
-    values = [exact_cdf(sizes, ranks, k, Fraction(i, degree), weights=weights) for i in range(degree + 1)]
+    values = [
+        exact_cdf(sizes, ranks, k, Fraction(i, degree), weights=weights)
+        for i in range(degree + 1)
+    ]
     assert exact_mean(sizes, ranks, k, weights=weights) == 1 - integral(values, degree)

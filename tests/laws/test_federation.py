@@ -22,7 +22,9 @@ from vote_laws import federations
 @given(federations(sites=4, points=8, most=4), st.data())
 def test_many_votes_needed_at_once(federation, data):
     sizes, ranks, weights, _ = federation
-    law = fc.CoverageLaw(n_points=sizes, local_rank=ranks, server_rank=1, weights=weights).federation
+    law = fc.CoverageLaw(
+        n_points=sizes, local_rank=ranks, server_rank=1, weights=weights
+    ).federation
     ks = np.arange(1, law.n_votes + 2)
     c = Fraction(data.draw(st.integers(1, 63)), 64)
     mean, variance = law.moments(ks)
@@ -39,16 +41,32 @@ def test_equal_sites_beside_those_without_a_vote():
     sites = OrderStatistics(np.array([5, 40]), np.array([4, 37]))
     law = Federation(sites, np.array([3, 7]), weights=np.array([0, 3]))
     assert law.equal == (7, 40, 37)
-    assert law.moments(np.array([12, 22]))[0] == pytest.approx([fc.CoverageLaw(7, 40, 37, 4).mean(), 1])
+    assert law.moments(np.array([12, 22]))[0] == pytest.approx(
+        [fc.CoverageLaw(7, 40, 37, 4).mean(), 1]
+    )
     # One who sends +inf may lie, and is told apart from one who has no number.
     infinite = OrderStatistics(np.array([5, 40]), np.array([6, 37]))
     assert Federation(infinite, np.array([3, 7]), 1, np.array([0, 1])).equal is None
-    assert Federation(infinite, np.array([3, 7]), 1, np.array([1, 1])).equal == (7, 40, 37)
+    assert Federation(infinite, np.array([3, 7]), 1, np.array([1, 1])).equal == (
+        7,
+        40,
+        37,
+    )
 
 
 def test_votes_out_of_reach():
-    law = Federation(OrderStatistics(np.array([5, 9]), np.array([6, 8])), np.array([2, 3]), 1)
-    assert law.is_proper(np.arange(0, 7)).tolist() == [False, False, True, True, True, False, False]
+    law = Federation(
+        OrderStatistics(np.array([5, 9]), np.array([6, 8])), np.array([2, 3]), 1
+    )
+    assert law.is_proper(np.arange(0, 7)).tolist() == [
+        False,
+        False,
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
     mean, variance = law.moments(np.array([0, 1, 5, 6]))
     assert mean.tolist() == [0, 0, 1, 1]
     assert variance.tolist() == [0, 0, 0, 0]
@@ -60,7 +78,8 @@ def binomial_tail(k, p):
 
 
 def mean_beside_large_sites(n, rank):
-    """Five sites of 19 points, rank 9, beside five of n points: the fifth smallest report, in mpmath.
+    """Five sites of 19 points, rank 9, beside five of n points: the fifth smallest
+    report, in mpmath.
 
     The large sites' Beta density is integrated over 12 standard deviations each way.
     """
@@ -76,8 +95,13 @@ def mean_beside_large_sites(n, rank):
         return mp.quad(f, [low, high], method="gauss-legendre", maxdegree=4)
 
     middle = mp.mpf(rank - 1) / (n - 1)
-    edges = [middle + z * mp.sqrt(middle * (1 - middle) / n) for z in (-12, -6, 0, 6, 12)]
-    missed, before = integral(lambda c: binomial_tail(5, small(c)), 0, edges[0]) + 1 - edges[-1], mp.mpf(0)
+    edges = [
+        middle + z * mp.sqrt(middle * (1 - middle) / n) for z in (-12, -6, 0, 6, 12)
+    ]
+    missed, before = (
+        integral(lambda c: binomial_tail(5, small(c)), 0, edges[0]) + 1 - edges[-1],
+        mp.mpf(0),
+    )
     for low, high in pairwise(edges):
 
         def cdf(c, low=low, before=before):
@@ -96,19 +120,25 @@ STEP, AT_STEP, MEAN_THERE = 4690527491, 2521381242, 0.524767917733788769
 @pytest.mark.nightly
 def test_the_mean_beside_large_sites():
     with mp.workdps(22):
-        assert float(mean_beside_large_sites(STEP, AT_STEP)) == pytest.approx(MEAN_THERE, abs=1e-15)
+        assert float(mean_beside_large_sites(STEP, AT_STEP)) == pytest.approx(
+            MEAN_THERE, abs=1e-15
+        )
 
 
 @pytest.mark.parametrize("shifted", [False, True])
 def test_a_narrow_step_between_two_nodes(shifted):
     n, rank = STEP, AT_STEP
     sites = OrderStatistics(np.array([19, n]), np.array([9, rank]))
-    law = Federation(Shifted(sites, [np.asarray] * 2) if shifted else sites, np.array([5, 5]))
+    law = Federation(
+        Shifted(sites, [np.asarray] * 2) if shifted else sites, np.array([5, 5])
+    )
     assert law.moments(np.array([5]))[0][0] == pytest.approx(MEAN_THERE, abs=1e-13)
 
 
 def test_small_probabilities_of_large_federations_keep_their_digits():
-    """A hundred equal sites, in closed form and as two blocks beside one that sends +inf."""
+    """A hundred equal sites, in closed form and as two blocks beside one that sends
+    +inf.
+    """
     sites = OrderStatistics(np.array([50]), np.array([45]))
     c, ks = np.array([0.6, 0.7, 0.8]), np.array([50, 80])
     closed = Federation(sites, np.array([100])).cdf(c, ks)
@@ -121,7 +151,9 @@ def test_small_probabilities_of_large_federations_keep_their_digits():
 
 @given(st.floats(0.001, 0.999), st.integers(1, 12))
 def test_a_step_cannot_hide(place, digits):
-    """P(C <= c) rises from 0 to 1 at ``place`` within 10^-digits: the area is 1 - place."""
+    """P(C <= c) rises from 0 to 1 at ``place`` within 10^-digits: the area is 1 -
+    place.
+    """
     width = 10.0**-digits
 
     def step(c):
@@ -133,4 +165,6 @@ def test_a_step_cannot_hide(place, digits):
         return z * special.ndtr(z) + np.exp(-z * z / 2) / np.sqrt(2 * np.pi)
 
     exact = width * (integral(upper) - integral(-lower))
-    assert integrate(step, np.array([0.0, 1.0]), tolerance=1e-13)[0] == pytest.approx(exact, abs=2e-12)
+    assert integrate(step, np.array([0.0, 1.0]), tolerance=1e-13)[0] == pytest.approx(
+        exact, abs=2e-12
+    )

@@ -1,4 +1,6 @@
-"""Distributions of what sites send, and the arguments of a coverage law read as blocks of sites."""
+"""Distributions of what sites send, and the arguments of a coverage law read as blocks
+of sites.
+"""
 
 import numpy as np
 import pytest
@@ -46,7 +48,11 @@ SITES = {"n_sites": 2, "n_points": 5, "local_rank": 1, "server_rank": 1}
         ({**SITES, "local_rank": 1.5}, TypeError, "local_rank must be a whole number"),
         ({**SITES, "server_rank": 0}, ValueError, "server_rank must be >= 1"),
         ({**SITES, "max_faulty": 2}, ValueError, "max_faulty must be between 0 and 1"),
-        ({"n_points": [5, "6"], "local_rank": 1, "server_rank": 1}, TypeError, "n_points must hold whole"),
+        (
+            {"n_points": [5, "6"], "local_rank": 1, "server_rank": 1},
+            TypeError,
+            "n_points must hold whole",
+        ),
         (
             {"n_points": [5, 6], "local_rank": [1, 2, 3], "server_rank": 1},
             ValueError,
@@ -55,12 +61,18 @@ SITES = {"n_sites": 2, "n_points": 5, "local_rank": 1, "server_rank": 1}
         (
             {"n_points": [100] * 10, "local_rank": (88, 92), "server_rank": 12},
             ValueError,
-            r"sites, 10, got 2 ranks \(several ranks at each site are nested: \[\(88, 92\)\] \* 10\)",
+            (
+                r"sites, 10, got 2 ranks \(several ranks at each site are nested:"
+                r" \[\(88, 92\)\] \* 10\)"
+            ),
         ),
         (
             {"n_points": [100, 100], "local_rank": (88, 92), "server_rank": 2},
             ValueError,
-            r"one rank for each site, or nested, \[\(88, 92\)\] \* 2; got the tuple \(88, 92\)",
+            (
+                r"one rank for each site, or nested, \[\(88, 92\)\] \* 2; got the tuple"
+                r" \(88, 92\)"
+            ),
         ),
         (
             {**SITES, "local_rank": [(1, 2)] * 3},
@@ -72,10 +84,22 @@ SITES = {"n_sites": 2, "n_points": 5, "local_rank": 1, "server_rank": 1}
             ValueError,
             r"local_rank\[1\] must be strictly increasing",
         ),
-        ({**SITES, "local_rank": [(1, 2), (3, 2.5)]}, TypeError, r"local_rank\[1\] must hold whole numbers"),
-        ({**SITES, "local_rank": [(1, 2), ()]}, ValueError, r"local_rank\[1\] must be a non-empty"),
+        (
+            {**SITES, "local_rank": [(1, 2), (3, 2.5)]},
+            TypeError,
+            r"local_rank\[1\] must hold whole numbers",
+        ),
+        (
+            {**SITES, "local_rank": [(1, 2), ()]},
+            ValueError,
+            r"local_rank\[1\] must be a non-empty",
+        ),
         ({**SITES, "weights": [1, 0]}, ValueError, r"weights\[1\] must be >= 1, got 0"),
-        ({**SITES, "weights": 0.5}, TypeError, "weights must be a whole number >= 1, got 0.5"),
+        (
+            {**SITES, "weights": 0.5},
+            TypeError,
+            "weights must be a whole number >= 1, got 0.5",
+        ),
         (
             {**SITES, "weights": [(1, 2), 1]},
             ValueError,
@@ -84,9 +108,16 @@ SITES = {"n_sites": 2, "n_points": 5, "local_rank": 1, "server_rank": 1}
         (
             {**SITES, "local_rank": [(1, 2)] * 2, "weights": [(1, 2), (1, 2, 3)]},
             ValueError,
-            r"weights\[1\] must be one number or one for each of the site's 2 ranks, got \(1, 2, 3\)",
+            (
+                r"weights\[1\] must be one number or one for each of the site's 2"
+                r" ranks, got \(1, 2, 3\)"
+            ),
         ),
-        ({**SITES, "weights": [2**53, 1]}, ValueError, "weights must add up to at most"),
+        (
+            {**SITES, "weights": [2**53, 1]},
+            ValueError,
+            "weights must add up to at most",
+        ),
     ],
 )
 def test_a_refusal_names_the_argument_in_one_line(arguments, error, words):
@@ -96,7 +127,9 @@ def test_a_refusal_names_the_argument_in_one_line(arguments, error, words):
 
 
 def test_equal_sites_form_a_block():
-    sites, counts, weights = group_sites(None, [5, 7, 5], [(4, 5), (7,), (4, 5)], [2, 3, 2], None)
+    sites, counts, weights = group_sites(
+        None, [5, 7, 5], [(4, 5), (7,), (4, 5)], [2, 3, 2], None
+    )
     assert sites.n_points.tolist() == [5, 7]
     assert sites.local_ranks.tolist() == [[4, 5], [7, 8]]
     assert counts.tolist() == [2, 1]
@@ -110,7 +143,13 @@ def test_ranks_above_the_size_are_all_the_same():
 
 
 @pytest.mark.parametrize(
-    "ranks", [[(4, 5)] * 3, np.array([[4, 5]] * 3), [[4, 5], (4, 5), np.array([4, 5])], [(4, 5)]]
+    "ranks",
+    [
+        [(4, 5)] * 3,
+        np.array([[4, 5]] * 3),
+        [[4, 5], (4, 5), np.array([4, 5])],
+        [(4, 5)],
+    ],
 )
 def test_several_ranks_per_site_may_be_written_as_one_likes(ranks):
     sites, counts, weights = group_sites(3, 5, ranks, 1, None)

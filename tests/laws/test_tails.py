@@ -1,4 +1,6 @@
-"""P(votes >= k), whichever way it is computed; binomial counts; who casts how many votes."""
+"""P(votes >= k), whichever way it is computed; binomial counts; who casts how many
+votes.
+"""
 
 from fractions import Fraction
 from math import comb
@@ -21,7 +23,13 @@ from fedconformal.laws._votes import (
 from vote_laws import cases
 
 
-@given(st.integers(0, 10**6), st.integers(1, 5), st.integers(1, 3), st.integers(1, 9), st.booleans())
+@given(
+    st.integers(0, 10**6),
+    st.integers(1, 5),
+    st.integers(1, 3),
+    st.integers(1, 9),
+    st.booleans(),
+)
 def test_tails_agree_with_fractions(seed, blocks, numbers, most, digits):
     ks, p, votes, exact = cases(seed, blocks=blocks, numbers=numbers, most=most)
     assert vote_tails(ks, p, votes, digits=digits)[0] == pytest.approx(exact, abs=3e-15)
@@ -37,14 +45,20 @@ def test_votes_needed_outside_the_range_are_certain():
 def test_equal_sites_with_equal_votes_are_a_binomial_count():
     votes = Votes(np.array([10**6, 0]), np.array([[7], [3]]))
     ks = np.array([1, 7 * 400_000, 7 * 400_000 + 1])
-    expected = special.betainc([1, 400_000, 400_001], 10**6 + 1 - np.array([1, 400_000, 400_001]), 0.4)
-    assert vote_tails(ks, np.full((1, 2, 1), 0.4), votes)[0] == pytest.approx(expected, rel=1e-12)
+    expected = special.betainc(
+        [1, 400_000, 400_001], 10**6 + 1 - np.array([1, 400_000, 400_001]), 0.4
+    )
+    assert vote_tails(ks, np.full((1, 2, 1), 0.4), votes)[0] == pytest.approx(
+        expected, rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("m", [10, 30, 100, 400])
 def test_small_tails_have_digits_if_asked_for(m):
     ks = np.arange(1, m + 1)
-    tails = vote_tails(ks, np.full((1, 2, 1), 0.01), votes([m // 2, m // 2], [[1], [1]]))[0]
+    tails = vote_tails(
+        ks, np.full((1, 2, 1), 0.01), votes([m // 2, m // 2], [[1], [1]])
+    )[0]
     assert tails == pytest.approx(special.betainc(ks, m - ks + 1, 0.01), rel=1e-11)
 
 
@@ -62,10 +76,15 @@ def test_tails_down_to_the_smallest_numbers():
 
 
 @pytest.mark.parametrize("scale", [0.5, 0.1, 1e-3])
-@pytest.mark.parametrize(("m", "numbers", "most"), [(60, 1, 1), (60, 2, 10), (40, 3, 5)])
+@pytest.mark.parametrize(
+    ("m", "numbers", "most"), [(60, 1, 1), (60, 2, 10), (40, 3, 5)]
+)
 def test_tails_keep_their_digits(m, numbers, most, scale):
     rng = np.random.default_rng(m + numbers)
-    votes = Votes(np.ones(m, dtype=int), np.repeat(rng.integers(1, most + 1, (m, 1)), numbers, axis=1))
+    votes = Votes(
+        np.ones(m, dtype=int),
+        np.repeat(rng.integers(1, most + 1, (m, 1)), numbers, axis=1),
+    )
     p = (rng.random((1, m, 1)) * scale) ** (1 + 0.7 * np.arange(numbers))
     ks = np.arange(1, votes.total + 1, max(1, votes.total // 40))
     exact = added_tails(ks, p, votes)[0]
@@ -80,12 +99,18 @@ def test_what_cannot_happen_has_probability_zero():
     votes = Votes(np.array([2, 1]), np.array([[3, 1], [2, 2]]))
     p = np.array([[[0.001, 0.0], [0.5, 0.001]]] * 3)
     assert tilted_tails(np.array([11, 12, 10]), p, votes)[:2].tolist() == [0.0, 0.0]
-    assert tilted_tails(np.array([10]), p[:1], votes)[0] == pytest.approx(0.001**3, rel=1e-12)
+    assert tilted_tails(np.array([10]), p[:1], votes)[0] == pytest.approx(
+        0.001**3, rel=1e-12
+    )
 
 
 def test_no_rows():
     assert (
-        tilted_tails(np.empty(0, dtype=int), np.empty((0, 1, 1)), Votes(np.array([1]), np.array([[1]]))).size
+        tilted_tails(
+            np.empty(0, dtype=int),
+            np.empty((0, 1, 1)),
+            Votes(np.array([1]), np.array([[1]])),
+        ).size
         == 0
     )
 
@@ -104,7 +129,9 @@ def test_masses_of_many_trials_keep_to_those_that_matter():
     first, masses = binomial_masses(np.array([0.3]), 10**6)
     assert masses.shape[1] < 10**4
     assert masses.sum() == pytest.approx(1, abs=1e-12)
-    assert first + masses[0] @ np.arange(masses.shape[1]) == pytest.approx(300_000, rel=1e-10)
+    assert first + masses[0] @ np.arange(masses.shape[1]) == pytest.approx(
+        300_000, rel=1e-10
+    )
 
 
 def test_those_least_likely_to_lie_below_are_left_out():
@@ -119,15 +146,22 @@ def votes(counts, weights):
 
 def test_equal_votes_are_one_kind_and_empty_blocks_none():
     kinds = votes([1, 2, 1, 0], [[3], [3], [3], [5]]).kinds
-    assert [(count, cast.tolist(), blocks.tolist()) for count, cast, blocks in kinds] == [
+    assert [
+        (count, cast.tolist(), blocks.tolist()) for count, cast, blocks in kinds
+    ] == [
         (1, [3], [0, 2]),
         (2, [3], [1]),
     ]
 
 
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9)), min_size=1, max_size=5), st.data())
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9)), min_size=1, max_size=5),
+    st.data(),
+)
 def test_the_largest_sites(blocks, data):
     some = votes([count for count, _ in blocks], [[weight] for _, weight in blocks])
-    every = sorted((weight for count, weight in blocks for _ in range(count)), reverse=True)
+    every = sorted(
+        (weight for count, weight in blocks for _ in range(count)), reverse=True
+    )
     n = data.draw(st.integers(0, len(every)))
     assert heaviest(some.by_site, some.counts, n) == sum(every[:n])

@@ -1,4 +1,6 @@
-"""Laws of votes by other means: strategies, brute force in fractions, and simulated calibrations."""
+"""Laws of votes by other means: strategies, brute force in fractions, and simulated
+calibrations.
+"""
 
 from fractions import Fraction
 from itertools import combinations, product
@@ -14,7 +16,9 @@ GRID = 64
 
 
 def random_votes(rng, *, blocks, numbers, most, counts=3):
-    """Votes, and probabilities that are multiples of 1/64: at least 1, 2, ... numbers below."""
+    """Votes, and probabilities that are multiples of 1/64: at least 1, 2, ... numbers
+    below.
+    """
     weights = rng.integers(1, most + 1, (blocks, numbers))
     p = -np.sort(-rng.integers(0, GRID + 1, (blocks, numbers)), axis=1)
     return Votes(rng.integers(1, counts + 1, blocks), weights), p
@@ -38,7 +42,9 @@ def exact_tails(p, votes):
 
 
 def cases(seed, **options):
-    """Ready to compute: thresholds, probabilities with one row, votes, and the exact tails."""
+    """Ready to compute: thresholds, probabilities with one row, votes, and the exact
+    tails.
+    """
     votes, p = random_votes(np.random.default_rng(seed), **options)
     return np.arange(votes.total + 1), p[None] / GRID, votes, exact_tails(p, votes)
 
@@ -55,11 +61,15 @@ def totals(ranks, weights):
 
 @st.composite
 def federations(draw, *, sites=5, points=12, most=6):
-    """Sizes, ranks (up to three per site, +inf among them), weights, and votes needed."""
+    """Sizes, ranks (up to three per site, +inf among them), weights, and votes
+    needed.
+    """
     sizes = draw(st.lists(st.integers(1, points), min_size=1, max_size=sites))
     ranks, weights = [], []
     for n in sizes:
-        ranks.append(tuple(sorted(draw(st.sets(st.integers(1, n + 1), min_size=1, max_size=3)))))
+        ranks.append(
+            tuple(sorted(draw(st.sets(st.integers(1, n + 1), min_size=1, max_size=3))))
+        )
         several = st.tuples(*[st.integers(1, most)] * len(ranks[-1]))
         weights.append(draw(st.integers(1, most) | several))
     return sizes, ranks, weights, draw(st.integers(1, sum(totals(ranks, weights)) + 1))
@@ -70,7 +80,11 @@ def plain_cdf(sizes, ranks, weights, k, c):
     total = Fraction(0)
     for below in product(*(range(n + 1) for n in sizes)):
         votes = sum(
-            sum(w for rank, w in zip(r, tuples(weight, len(r)), strict=True) if rank <= i <= n)
+            sum(
+                w
+                for rank, w in zip(r, tuples(weight, len(r)), strict=True)
+                if rank <= i <= n
+            )
             for i, n, r, weight in zip(below, sizes, ranks, weights, strict=True)
         )
         if votes >= k:

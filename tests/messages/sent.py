@@ -9,7 +9,10 @@ OPEN_HANDED = fc.SitePolicy.unlimited()
 
 def answer_all(plan, scores, *, policy=OPEN_HANDED, **options):
     """The reports of sites with these scores, by name."""
-    return [fc.report(plan, own, site=site, policy=policy, **options) for site, own in scores.items()]
+    return [
+        fc.report(plan, own, site=site, policy=policy, **options)
+        for site, own in scores.items()
+    ]
 
 
 def calibrate(plan, scores, **options):
@@ -21,7 +24,9 @@ def names(n):
 
 
 def change(plan, place=0, *, message=(), level=(), **design):
-    """The first design of a plan with other fields; of its message, and of one of its levels."""
+    """The first design of a plan with other fields; of its message, and of one of its
+    levels.
+    """
     old = plan.designs[0]
     levels = list(old.levels)
     levels[place] = levels[place].model_copy(update=dict(level))
@@ -35,7 +40,9 @@ def check(design):
 
 def combine(design, counts):
     """Thresholds from the counts of each site, in order."""
-    kinds = [(i, kind) for i, kind in enumerate(design.kinds) for _ in range(kind.count)]
+    kinds = [
+        (i, kind) for i, kind in enumerate(design.kinds) for _ in range(kind.count)
+    ]
     sites = tuple(
         SiteKind(count=1, n=kind.n, names=(name,), share=kind.share)
         for (_, kind), name in zip(kinds, names(len(counts)), strict=True)
@@ -43,7 +50,9 @@ def combine(design, counts):
     message = of(design.message)
     solved = message.solve(design, sites, [place for place, _ in kinds])
     answers = {
-        kind.names[0]: Answer(kind.names[0], kind.n, CurvePayload(counts=tuple(map(int, each))))
+        kind.names[0]: Answer(
+            kind.names[0], kind.n, CurvePayload(counts=tuple(map(int, each)))
+        )
         for kind, each in zip(sites, counts, strict=True)
     }
     return message.combine(solved, answers)

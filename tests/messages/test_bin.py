@@ -28,18 +28,24 @@ def paper(m, n, epsilon, **options):
 
 
 def correction(gamma, m, epsilon, cells=100, level=0.9):
-    return math.ceil(2 / epsilon * math.log(cells / (1 - (1 - gamma * (1 - level)) ** (1 / m))))
+    return math.ceil(
+        2 / epsilon * math.log(cells / (1 - (1 - gamma * (1 - level)) ** (1 / m)))
+    )
 
 
 class TestAlgorithm3:
     @pytest.mark.slow
     @pytest.mark.parametrize(("m", "n", "epsilon"), [(10, 500, 1.0), (5, 50, 10.0)])
     def test_by_hand(self, m, n, epsilon):
-        """For every gamma of the grid: ranks at the raised level, the correction, M at the corrected rank."""
+        """For every gamma of the grid: ranks at the raised level, the correction, M at
+        the corrected rank.
+        """
         table, best = coverage_table(m, n), (2.0, 0, 0)
         for gamma in GAMMAS:
             valid = np.where(table < 0.9 / (1 - gamma * 0.1), 2.0, table)
-            local, server = (int(i) + 1 for i in np.unravel_index(np.argmin(valid), table.shape))
+            local, server = (
+                int(i) + 1 for i in np.unravel_index(np.argmin(valid), table.shape)
+            )
             rank = local + correction(gamma, m, epsilon)
             if rank < n:
                 best = min(best, (table[rank - 1, server - 1], rank, server))
@@ -49,10 +55,15 @@ class TestAlgorithm3:
         assert set(plan.local_ranks) == {best[1]}
         assert ranks.correction == correction(float(ranks.gamma), m, epsilon)
         (draw,) = mechanisms(plan.designs[0])
-        assert (draw.quantile, draw.epsilon) == (Fraction(best[1], n), Fraction(epsilon))
+        assert (draw.quantile, draw.epsilon) == (
+            Fraction(best[1], n),
+            Fraction(epsilon),
+        )
 
     def test_the_grid_of_gammas_does_not_decide(self):
-        """The smallest mean over all pairs, each at the gamma that raises the level to its own mean."""
+        """The smallest mean over all pairs, each at the gamma that raises the level to
+        its own mean.
+        """
         m, n, level = 10, 500, 0.95
         table, best = coverage_table(m, n), 1.0
         for l, k in np.argwhere(table > level + 1e-8) + 1:
@@ -60,12 +71,16 @@ class TestAlgorithm3:
             rank = l + correction(gamma, m, 1.0, level=level)
             best = min(best, table[rank - 1, k - 1] if rank < n else 1.0)
         plan = paper(m, n, 1.0, confidence_level=level)
-        assert table[plan.local_ranks[0] - 1, plan.server_rank - 1] == pytest.approx(best, abs=1e-9)
+        assert table[plan.local_ranks[0] - 1, plan.server_rank - 1] == pytest.approx(
+            best, abs=1e-9
+        )
         assert best == pytest.approx(0.99428, abs=5e-6)
         check(plan.designs[0])
 
     def test_is_infeasible_where_theory_says_so(self):
-        """Theory, section 6: no gamma leaves a rank at 5 sites of 200 with epsilon 1 and 100 bins."""
+        """Theory, section 6: no gamma leaves a rank at 5 sites of 200 with epsilon 1
+        and 100 bins.
+        """
         plan = paper(5, 200, 1.0)
         assert not plan.feasible
         assert (plan.server_rank, plan.guarantee.mean, plan.law) == (6, 1.0, None)
@@ -90,11 +105,19 @@ class TestAlgorithm3:
         plan = paper(5, 200, 30.0, confidence_level=(0.5, 0.8, 0.9))
         assert [draw.epsilon for draw in mechanisms(plan.designs[0])] == [10, 10, 10]
         message, design = of(plan.message), plan.designs[0]
-        assert (message.epsilon(design), message.count_numbers(design, 200, names(5)[0])) == (30, 3)
+        assert (
+            message.epsilon(design),
+            message.count_numbers(design, 200, names(5)[0]),
+        ) == (30, 3)
         alone = paper(5, 200, 10.0)
-        assert (plan.message.levels[2], plan[0.9].server_rank) == (alone.message.levels[0], alone.server_rank)
+        assert (plan.message.levels[2], plan[0.9].server_rank) == (
+            alone.message.levels[0],
+            alone.server_rank,
+        )
 
-    def test_the_guarantee_is_that_of_the_ranks_without_noise_less_what_the_noise_may_cost(self):
+    def test_the_guarantee_is_that_of_ranks_less_what_the_noise_may_cost(
+        self,
+    ):
         plan = paper(5, 200, 10.0)
         (ranks,) = plan.message.levels
         mean = fc.CoverageLaw(5, 200, ranks.local_rank, plan.server_rank).mean()
@@ -107,9 +130,16 @@ class TestAlgorithm3:
     @pytest.mark.slow
     @pytest.mark.parametrize("alpha", [0.02, 1.0, None])
     def test_covers_whatever_the_scores_are_like(self, alpha):
-        """300 rounds of scores drawn from random masses, or even; false-alarm probability 1e-7."""
-        plan, rng = paper(5, 200, 10.0, bins=fc.Bins.uniform(0, 1, 40)), np.random.default_rng(4)
-        masses = np.full(40, 1 / 40) if alpha is None else rng.dirichlet(np.full(40, alpha))
+        """300 rounds of scores drawn from random masses, or even; false-alarm
+        probability 1e-7.
+        """
+        plan, rng = (
+            paper(5, 200, 10.0, bins=fc.Bins.uniform(0, 1, 40)),
+            np.random.default_rng(4),
+        )
+        masses = (
+            np.full(40, 1 / 40) if alpha is None else rng.dirichlet(np.full(40, alpha))
+        )
         below = np.append(np.cumsum(masses)[:-1], 1.0)
         covered = []
         for _ in range(300):
@@ -121,17 +151,29 @@ class TestAlgorithm3:
 
 class TestMissing:
     @pytest.mark.parametrize("missing", [0, 1, 3])
-    def test_votes_are_solved_for_those_who_answered_at_the_planned_gamma(self, missing):
+    def test_votes_are_solved_for_those_who_answered_at_the_planned_gamma(
+        self, missing
+    ):
         plan = paper(10, 200, 10.0, max_missing=missing)
         assert plan.feasible
-        message, design, (ranks,) = of(plan.message), plan.designs[0], plan.message.levels
+        message, design, (ranks,) = (
+            of(plan.message),
+            plan.designs[0],
+            plan.message.levels,
+        )
         kept = 0.9 / (1 - float(ranks.gamma) / 10)
         for left in range(1, 10):
-            solved = message.solve(design, (SiteKind(count=left, n=200, names=tuple(names(left))),), [0])
+            solved = message.solve(
+                design, (SiteKind(count=left, n=200, names=tuple(names(left))),), [0]
+            )
             column = coverage_table(left, 200)[ranks.local_rank - 1]
             valid = [k for k in range(1, left + 1) if column[k - 1] >= kept + 1e-9]
             assert solved.levels[0].votes == (valid[0] if valid else left + 1)
-            assert (solved.levels[0].advice is None) == bool(valid) == message.tolerates(design, 0, 10 - left)
+            assert (
+                (solved.levels[0].advice is None)
+                == bool(valid)
+                == message.tolerates(design, 0, 10 - left)
+            )
             assert valid or left < 10 - missing
             check(solved)
 
@@ -148,7 +190,8 @@ class TestMissing:
         message, design = of(plan.message), plan.designs[0]
         for cells in ((0, 1, 2), (3, 3, 0), (2, 2, 1)):
             answers = {
-                s: Answer(s, 400, BinPayload(cells=(c,))) for s, c in zip(names(3), cells, strict=True)
+                s: Answer(s, 400, BinPayload(cells=(c,)))
+                for s, c in zip(names(3), cells, strict=True)
             }
             edges = sorted(plan.message.edge(cell) for cell in cells)
             assert message.combine(design, answers) == (edges[plan.server_rank - 1],)
@@ -158,10 +201,22 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"criterion": "stable"}, "criterion must be 'marginal' with the paper's analysis, got 'stable'"),
-            ({"max_faulty": 1}, "max_faulty must be 0 with the paper's analysis, got 1"),
-            ({"n_points": [100, 200], "n_sites": None}, "the same at all sites with the paper's analysis"),
-            ({"promise": "each-site"}, "promise must be 'population' with privacy, got 'each-site'"),
+            (
+                {"criterion": "stable"},
+                "criterion must be 'marginal' with the paper's analysis, got 'stable'",
+            ),
+            (
+                {"max_faulty": 1},
+                "max_faulty must be 0 with the paper's analysis, got 1",
+            ),
+            (
+                {"n_points": [100, 200], "n_sites": None},
+                "the same at all sites with the paper's analysis",
+            ),
+            (
+                {"promise": "each-site"},
+                "promise must be 'population' with privacy, got 'each-site'",
+            ),
             ({"numbers": 2}, "numbers must be 1 with the paper's analysis"),
             ({"local_ranks": "paper"}, "local_ranks must be left out with privacy"),
             ({"n_points": None}, "privacy needs n_points"),
@@ -175,9 +230,17 @@ class TestRefusals:
     def test_of_reports(self):
         plan = paper(5, 200, 10.0)
         message, design, site = of(plan.message), plan.designs[0], names(5)[0]
-        for cells, words in (((1, 2), "2 cells instead of 1"), ((100,), "a cell that is not one of 100")):
-            assert message.problem(design, Answer(site, 200, BinPayload(cells=cells))) == words
-        assert message.problem(design, Answer(site, 200, BinPayload(cells=(99,)))) is None
+        for cells, words in (
+            ((1, 2), "2 cells instead of 1"),
+            ((100,), "a cell that is not one of 100"),
+        ):
+            assert (
+                message.problem(design, Answer(site, 200, BinPayload(cells=cells)))
+                == words
+            )
+        assert (
+            message.problem(design, Answer(site, 200, BinPayload(cells=(99,)))) is None
+        )
 
 
 class TestHostileDesigns:
@@ -185,9 +248,18 @@ class TestHostileDesigns:
         ("fields", "words"),
         [
             ({"correction": 2}, "the correction is too small for the noise"),
-            ({"local_rank": 170}, "the ranks do not reach the level that the noise leaves"),
-            ({"local_rank": 199}, "the corrected rank must be below the number of scores"),
-            ({"gamma": Fraction(1, 10**6)}, "the correction is too small for the noise"),
+            (
+                {"local_rank": 170},
+                "the ranks do not reach the level that the noise leaves",
+            ),
+            (
+                {"local_rank": 199},
+                "the corrected rank must be below the number of scores",
+            ),
+            (
+                {"gamma": Fraction(1, 10**6)},
+                "the correction is too small for the noise",
+            ),
         ],
     )
     def test_ranks(self, fields, words):
@@ -202,14 +274,22 @@ class TestHostileDesigns:
     def test_votes_and_epsilon(self):
         plan = paper(5, 200, 8.0)
         assert plan.server_rank > 1
-        with pytest.raises(ValueError, match="the ranks do not reach the level that the noise leaves"):
+        with pytest.raises(
+            ValueError, match="the ranks do not reach the level that the noise leaves"
+        ):
             check(change(plan, level={"votes": plan.server_rank - 1}))
-        with pytest.raises(ValueError, match="the corrected rank must be below the number of scores"):
+        with pytest.raises(
+            ValueError, match="the corrected rank must be below the number of scores"
+        ):
             check(change(plan, level={"votes": 6}))
-        with pytest.raises(ValueError, match="the correction is too small for the noise"):
+        with pytest.raises(
+            ValueError, match="the correction is too small for the noise"
+        ):
             check(change(plan, message={"epsilon": Fraction(2)}))
 
-    @pytest.mark.parametrize("design", [{"criterion": "stable"}, {"max_faulty": 1}, {"promise": "each-site"}])
+    @pytest.mark.parametrize(
+        "design", [{"criterion": "stable"}, {"max_faulty": 1}, {"promise": "each-site"}]
+    )
     def test_what_the_paper_does_not_cover(self, design):
         with pytest.raises(ValueError, match="with the paper's analysis"):
             check(change(paper(5, 200, 8.0), **design))
@@ -220,9 +300,12 @@ def test_a_report_is_charged_for_all_levels_together(tmp_path):
     book = fc.Ledger.create(tmp_path / "ledger.db")
     book.set_budget("D", 40)
     plan = paper(5, 200, 30.0, confidence_level=(0.5, 0.8, 0.9))
-    report = fc.report(plan, np.linspace(0, 1, 200), site=names(5)[0], ledger=book, dataset="D")
+    report = fc.report(
+        plan, np.linspace(0, 1, 200), site=names(5)[0], ledger=book, dataset="D"
+    )
     assert len(report.payload.cells) == 3
     assert book.remaining("D") == 10
-    assert of(plan.message).discloses(plan.designs[0], 200, names(5)[0]) == (
-        "3 cells near a quantile of your 200 scores, drawn with epsilon 30"
+    assert (
+        of(plan.message).discloses(plan.designs[0], 200, names(5)[0])
+        == "3 cells near a quantile of your 200 scores, drawn with epsilon 30"
     )

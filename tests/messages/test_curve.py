@@ -23,7 +23,9 @@ LEVELS = (0.8, 0.9, 0.5)
 
 
 def edge_above(bins, score):
-    """The edge to which a score is rounded up; +inf beyond the last that is a threshold."""
+    """The edge to which a score is rounded up; +inf beyond the last that is a
+    threshold.
+    """
     last = bins.edges if bins.bounded else bins.edges[:-1]
     return next((edge for edge in last if edge >= score), math.inf)
 
@@ -53,10 +55,16 @@ class TestThreshold:
     @given(federations(), st.booleans())
     def test_is_the_pooled_order_statistic_at_every_level(self, federation, is_open):
         bins, scores = federation
-        sizes = {"n_sites": len(scores)} if is_open else {"n_points": {k: v.size for k, v in scores.items()}}
+        sizes = (
+            {"n_sites": len(scores)}
+            if is_open
+            else {"n_points": {k: v.size for k, v in scores.items()}}
+        )
         plan = quiet(**sizes, curve=bins, confidence_level=LEVELS)
         found = calibrate(plan, scores)
-        assert found.thresholds == tuple(pooled(bins, scores.values(), level) for level in LEVELS)
+        assert found.thresholds == tuple(
+            pooled(bins, scores.values(), level) for level in LEVELS
+        )
         assert fc.Calibration.from_json(found.to_json()) == found
 
     @settings(max_examples=20)
@@ -64,24 +72,39 @@ class TestThreshold:
     def test_in_each_group(self, federation, seed):
         bins, scores = federation
         rng = np.random.default_rng(seed)
-        labels = {site: rng.choice(["x", "y"], own.size) for site, own in scores.items()}
+        labels = {
+            site: rng.choice(["x", "y"], own.size) for site, own in scores.items()
+        }
         here = {g: {s: int((labels[s] == g).sum()) for s in scores} for g in "xy"}
         here = {g: sizes for g, sizes in here.items() if sum(sizes.values())}
-        plan = quiet(groups=dict.fromkeys(here), n_sites=len(scores), curve=bins, confidence_level=LEVELS)
+        plan = quiet(
+            groups=dict.fromkeys(here),
+            n_sites=len(scores),
+            curve=bins,
+            confidence_level=LEVELS,
+        )
         reports = [
-            fc.report(plan, own, site=s, groups=labels[s], policy=fc.SitePolicy.unlimited())
+            fc.report(
+                plan, own, site=s, groups=labels[s], policy=fc.SitePolicy.unlimited()
+            )
             for s, own in scores.items()
         ]
         found = fc.calibrate(plan, reports)
         for group in here:
             own = [scores[s][labels[s] == group] for s in scores]
-            assert found[group].thresholds == tuple(pooled(bins, own, level) for level in LEVELS)
+            assert found[group].thresholds == tuple(
+                pooled(bins, own, level) for level in LEVELS
+            )
 
     @settings(max_examples=30)
     @given(federations(), st.data())
     def test_of_those_who_answered(self, federation, data):
         bins, scores = federation
-        plan = quiet(n_points={k: v.size for k, v in scores.items()}, curve=bins, confidence_level=LEVELS)
+        plan = quiet(
+            n_points={k: v.size for k, v in scores.items()},
+            curve=bins,
+            confidence_level=LEVELS,
+        )
         there = data.draw(st.sets(st.sampled_from(sorted(scores)), min_size=1))
         found = calibrate(plan, {site: scores[site] for site in there})
         own = [scores[site] for site in there]
@@ -94,9 +117,16 @@ class TestThreshold:
     @given(federations(), st.booleans())
     def test_for_each_site_is_the_largest_of_their_own(self, federation, is_open):
         bins, scores = federation
-        sizes = {"n_sites": len(scores)} if is_open else {"n_points": {k: v.size for k, v in scores.items()}}
+        sizes = (
+            {"n_sites": len(scores)}
+            if is_open
+            else {"n_points": {k: v.size for k, v in scores.items()}}
+        )
         plan = quiet(**sizes, curve=bins, promise="each-site", confidence_level=LEVELS)
-        expected = [max(pooled(bins, [own], level) for own in scores.values()) for level in LEVELS]
+        expected = [
+            max(pooled(bins, [own], level) for own in scores.values())
+            for level in LEVELS
+        ]
         assert calibrate(plan, scores).thresholds == tuple(expected)
 
     @settings(max_examples=40)
@@ -106,9 +136,17 @@ class TestThreshold:
         policy = fc.SitePolicy(curves="plain", round_down_to=least)
         for promise in ("population", "each-site", "mixture"):
             sizes = {site: own.size for site, own in scores.items()}
-            plan = quiet(n_points=sizes, curve=bins, promise=promise, confidence_level=LEVELS)
-            whole, rounded = calibrate(plan, scores), calibrate(plan, scores, policy=policy)
-            assert all(a <= b for a, b in zip(whole.thresholds, rounded.thresholds, strict=True))
+            plan = quiet(
+                n_points=sizes, curve=bins, promise=promise, confidence_level=LEVELS
+            )
+            whole, rounded = (
+                calibrate(plan, scores),
+                calibrate(plan, scores, policy=policy),
+            )
+            assert all(
+                a <= b
+                for a, b in zip(whole.thresholds, rounded.thresholds, strict=True)
+            )
         report = answer_all(plan, scores, policy=policy)[0]
         assert all(count == 0 or count >= least for count in report.payload.counts)
 
@@ -126,24 +164,40 @@ class TestMixture:
 
     @pytest.mark.parametrize(
         ("sizes", "shares", "level"),
-        [((2, 3), None, "1/2"), ((3, 2), {"a": 1, "b": 3}, "1/2"), ((1, 1, 2), None, "0.5")],
+        [
+            ((2, 3), None, "1/2"),
+            ((3, 2), {"a": 1, "b": 3}, "1/2"),
+            ((1, 1, 2), None, "0.5"),
+        ],
     )
     def test_no_bags_are_covered_less_than_the_level(self, sizes, shares, level):
-        """All bags of whole numbers 0 to 2, ties included, each averaged over which point is the new one."""
+        """All bags of whole numbers 0 to 2, ties included, each averaged over which
+        point is the new one.
+        """
         grid = fc.Bins([0, 1, 2, 3])
         n_points = dict(zip("abc", sizes, strict=False))
         plan = fc.plan(
-            n_points=n_points, promise="mixture", mixture=shares, curve=grid, confidence_level=Fraction(level)
+            n_points=n_points,
+            promise="mixture",
+            mixture=shares,
+            curve=grid,
+            confidence_level=Fraction(level),
         )
         design, least = plan.designs[0], Fraction(2)
         every = [list(combinations_with_replacement(range(3), n + 1)) for n in sizes]
         for bags in product(*every):
             covered, ways = Fraction(0), 0
             for unseen in product(*(range(n + 1) for n in sizes)):
-                rest = [bag[:out] + bag[out + 1 :] for bag, out in zip(bags, unseen, strict=True)]
+                rest = [
+                    bag[:out] + bag[out + 1 :]
+                    for bag, out in zip(bags, unseen, strict=True)
+                ]
                 (q,) = combine(design, [grid.place(each) for each in rest])
                 new = zip(plan.mixture.values(), bags, unseen, strict=True)
-                covered, ways = covered + sum(share * (bag[i] <= q) for share, bag, i in new), ways + 1
+                covered, ways = (
+                    covered + sum(share * (bag[i] <= q) for share, bag, i in new),
+                    ways + 1,
+                )
             least = min(least, covered / ways)
         assert Fraction(level) <= least < 1
 
@@ -161,8 +215,14 @@ class TestMixture:
 
     def test_shares_without_a_short_common_denominator_are_rounded_down(self):
         rng = np.random.default_rng(0)
-        sizes = {name: int(n) for name, n in zip(names(60), rng.integers(20, 3000, 60), strict=True)}
-        shares = {name: int(x) for name, x in zip(names(60), rng.integers(1, 10**7, 60), strict=True)}
+        sizes = {
+            name: int(n)
+            for name, n in zip(names(60), rng.integers(20, 3000, 60), strict=True)
+        }
+        shares = {
+            name: int(x)
+            for name, x in zip(names(60), rng.integers(1, 10**7, 60), strict=True)
+        }
         plan = fc.plan(n_points=sizes, promise="mixture", mixture=shares, curve=BINS)
         assert plan.message.unit == 10**18
         assert plan.server_rank == 9 * 10**17
@@ -173,17 +233,24 @@ class TestMixture:
 class TestVotes:
     """Theory, section 13.1."""
 
-    @pytest.mark.parametrize(("n", "votes"), [(9, 9), (99, 90), (500, 451), (5000, 4501)])
+    @pytest.mark.parametrize(
+        ("n", "votes"), [(9, 9), (99, 90), (500, 451), (5000, 4501)]
+    )
     def test_on_average(self, n, votes):
         plan = fc.plan(n_sites=1, n_points=n, curve=BINS)
         assert plan.server_rank == votes
         assert plan.law.mean() == plan.guarantee.mean == pytest.approx(votes / (n + 1))
         c = np.linspace(0.7, 0.99, 9)
-        np.testing.assert_allclose(plan.law.cdf(c), stats.beta.cdf(c, votes, n + 1 - votes), atol=1e-12)
-        assert plan.guarantee.probability == pytest.approx(stats.beta.sf(0.9, votes, n + 1 - votes))
+        np.testing.assert_allclose(
+            plan.law.cdf(c), stats.beta.cdf(c, votes, n + 1 - votes), atol=1e-12
+        )
+        assert plan.guarantee.probability == pytest.approx(
+            stats.beta.sf(0.9, votes, n + 1 - votes)
+        )
 
     @pytest.mark.parametrize(
-        ("n", "votes"), [(22, 22), (50, 49), (100, 95), (500, 460), (1000, 913), (5000, 4528)]
+        ("n", "votes"),
+        [(22, 22), (50, 49), (100, 95), (500, 460), (1000, 913), (5000, 4528)],
     )
     def test_with_certainty(self, n, votes):
         plan = fc.plan(n_sites=1, n_points=n, curve=BINS, criterion="conditional")
@@ -192,12 +259,16 @@ class TestVotes:
         assert stats.beta.sf(0.9, votes - 1, n + 2 - votes) < 0.9
 
     def test_with_certainty_there_are_none_for_21(self):
-        with pytest.warns(fc.InfeasibleWarning, match="You need 22 cases per site, or 2 sites of 21 cases"):
+        with pytest.warns(
+            fc.InfeasibleWarning,
+            match="You need 22 cases per site, or 2 sites of 21 cases",
+        ):
             plan = fc.plan(n_sites=1, n_points=21, curve=BINS, criterion="conditional")
         assert (plan.server_rank, plan.guarantee.mean) == (22, 1.0)
 
     @pytest.mark.parametrize(
-        ("sizes", "votes", "unit"), [([120, 40, 377], 486, 540), ([120, 40, 377, 88], 567, 629)]
+        ("sizes", "votes", "unit"),
+        [([120, 40, 377], 486, 540), ([120, 40, 377, 88], 567, 629)],
     )
     def test_of_a_mixture(self, sizes, votes, unit):
         plan = fc.plan(n_points=sizes, curve=BINS, promise="mixture")
@@ -206,7 +277,9 @@ class TestVotes:
 
     @pytest.mark.parametrize("criterion", ["marginal", "conditional"])
     def test_for_each_site_are_its_own(self, criterion):
-        plan = fc.plan(n_points=SIZES, curve=BINS, promise="each-site", criterion=criterion)
+        plan = fc.plan(
+            n_points=SIZES, curve=BINS, promise="each-site", criterion=criterion
+        )
         ranks = fc.plan(n_points=SIZES, promise="each-site", criterion=criterion)
         assert plan.message.own == (tuple(ranks.local_ranks),)
         assert plan.server_rank == 3
@@ -231,9 +304,14 @@ class TestMissing:
                 if len(places) != len(sizes) - missing:
                     continue
                 there = [
-                    SiteKind(count=1, n=sizes[i], share=design.kinds[_kind(design, i)].share) for i in places
+                    SiteKind(
+                        count=1, n=sizes[i], share=design.kinds[_kind(design, i)].share
+                    )
+                    for i in places
                 ]
-                solved = message.solve(design, tuple(there), [_kind(design, i) for i in places])
+                solved = message.solve(
+                    design, tuple(there), [_kind(design, i) for i in places]
+                )
                 finite.append(solved.levels[0].advice is None)
             assert message.tolerates(design, 0, missing) == all(finite)
 
@@ -248,20 +326,36 @@ class TestMissing:
 
 def _kind(design, site):
     """The place of the kind of the site-th site."""
-    return next(i for i, end in enumerate(np.cumsum([kind.count for kind in design.kinds])) if site < end)
+    return next(
+        i
+        for i, end in enumerate(np.cumsum([kind.count for kind in design.kinds]))
+        if site < end
+    )
 
 
 class TestRefusals:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"max_faulty": 1}, "max_faulty must be 0 with curves, got 1: one site can claim every count"),
+            (
+                {"max_faulty": 1},
+                (
+                    "max_faulty must be 0 with curves, got 1: one site can claim every"
+                    " count"
+                ),
+            ),
             ({"promise": "new-site"}, "promise must be .* with curve, got 'new-site'"),
             ({"numbers": 2}, "numbers must be left out with curves, got 2"),
             ({"local_ranks": "paper"}, "local_ranks must be left out with curves"),
             ({"privacy": PRIVACY}, "curve must be left out with privacy"),
-            ({"promise": "mixture", "n_points": None}, "promise 'mixture' needs n_points"),
-            ({"promise": "each-site", "criterion": "stable"}, "criterion must be conditional or marginal"),
+            (
+                {"promise": "mixture", "n_points": None},
+                "promise 'mixture' needs n_points",
+            ),
+            (
+                {"promise": "each-site", "criterion": "stable"},
+                "criterion must be conditional or marginal",
+            ),
         ],
     )
     def test_have_one_sentence(self, options, words):
@@ -270,18 +364,25 @@ class TestRefusals:
         assert "\n" not in str(refused.value)
 
     def test_a_grid_is_bins(self):
-        with pytest.raises(TypeError, match=r"curve must be Bins, for example Bins.uniform\(0, 1, 200\)"):
+        with pytest.raises(
+            TypeError,
+            match=r"curve must be Bins, for example Bins.uniform\(0, 1, 200\)",
+        ):
             fc.plan(n_sites=5, n_points=50, curve=[0, 1])
 
     def test_a_site_must_allow_exact_counts(self):
         plan = fc.plan(n_points=SIZES, curve=BINS)
         with pytest.raises(fc.PolicyError, match='curves = "plain" would allow it'):
             fc.report(plan, np.arange(40), site="B")
-        assert fc.report(plan, np.arange(40), site="B", policy=fc.SitePolicy(curves="plain")).payload.counts
+        assert fc.report(
+            plan, np.arange(40), site="B", policy=fc.SitePolicy(curves="plain")
+        ).payload.counts
 
 
 class TestHostileDesigns:
-    """What a file may say; `check` is what every site and the server run on a plan they read."""
+    """What a file may say; `check` is what every site and the server run on a plan they
+    read.
+    """
 
     def test_too_few_votes(self):
         for options in ({}, {"criterion": "conditional"}, {"promise": "mixture"}):
@@ -292,17 +393,29 @@ class TestHostileDesigns:
                 check(change(plan, level={"votes": plan.server_rank - 1}))
 
     def test_a_site_that_needs_too_little(self):
-        plan = fc.plan(n_points=SIZES, curve=BINS, promise="each-site", confidence_level=[0.8, 0.9])
+        plan = fc.plan(
+            n_points=SIZES, curve=BINS, promise="each-site", confidence_level=[0.8, 0.9]
+        )
         own = plan.message.own
         check(plan.designs[0])
-        with pytest.raises(ValueError, match="own count is too small for a promise to each site"):
-            check(change(plan, message={"own": (own[0], (own[1][0], own[1][1] - 1, own[1][2]))}))
+        with pytest.raises(
+            ValueError, match="own count is too small for a promise to each site"
+        ):
+            check(
+                change(
+                    plan,
+                    message={"own": (own[0], (own[1][0], own[1][1] - 1, own[1][2]))},
+                )
+            )
         with pytest.raises(ValueError, match="keeps the largest threshold"):
             check(change(plan, level={"votes": 2}))
 
     def test_shares_that_are_no_mixture(self):
         plan = fc.plan(n_points=SIZES, curve=BINS, promise="mixture")
-        sites = tuple(kind.model_copy(update={"share": Fraction(1, 2)}) for kind in plan.designs[0].sites)
+        sites = tuple(
+            kind.model_copy(update={"share": Fraction(1, 2)})
+            for kind in plan.designs[0].sites
+        )
         with pytest.raises(ValueError, match="must add up to 1"):
             check(change(plan, sites=sites))
 
@@ -310,7 +423,9 @@ class TestHostileDesigns:
         plan = fc.plan(n_points=SIZES, curve=BINS, promise="mixture")
         coarse = change(plan, message={"unit": 7}, level={"votes": 7})
         check(coarse)
-        scores = [np.random.default_rng(i).random(n) for i, n in enumerate(SIZES.values())]
+        scores = [
+            np.random.default_rng(i).random(n) for i, n in enumerate(SIZES.values())
+        ]
         counts = [BINS.place(each) for each in scores]
         assert combine(coarse, counts) >= combine(plan.designs[0], counts)
 
@@ -325,9 +440,15 @@ class TestHostileDesigns:
     @pytest.mark.parametrize(
         ("design", "words"),
         [
-            ({"promise": "new-site", "criterion": "marginal"}, "promise must be one of"),
+            (
+                {"promise": "new-site", "criterion": "marginal"},
+                "promise must be one of",
+            ),
             ({"max_faulty": 1}, "max_faulty must be 0 with curves"),
-            ({"promise": "mixture", "criterion": "conditional"}, "criterion must be marginal"),
+            (
+                {"promise": "mixture", "criterion": "conditional"},
+                "criterion must be marginal",
+            ),
         ],
     )
     def test_what_no_plan_has(self, design, words):
@@ -336,13 +457,26 @@ class TestHostileDesigns:
 
     @pytest.mark.parametrize("wrong", [((1,),), ((1,) * 49, (1,) * 49), ((1,) * 50,)])
     def test_offsets_and_own_counts_of_another_shape(self, wrong):
-        exact, private = fc.plan(n_points=SIZES, curve=BINS), fc.plan(n_points=SIZES, privacy=PRIVACY)
+        exact, private = (
+            fc.plan(n_points=SIZES, curve=BINS),
+            fc.plan(n_points=SIZES, privacy=PRIVACY),
+        )
         for plan, field, words in (
             (exact, "offsets", "offsets must be given with noise, and only with it"),
-            (exact, "own", "own counts must be given for each level and each kind of sites"),
-            (private, "offsets", "offsets must be given for each level and each edge but the last"),
+            (
+                exact,
+                "own",
+                "own counts must be given for each level and each kind of sites",
+            ),
+            (
+                private,
+                "offsets",
+                "offsets must be given for each level and each edge but the last",
+            ),
         ):
-            hostile = plan.model_copy(update={"designs": (change(plan, message={field: wrong}),)})
+            hostile = plan.model_copy(
+                update={"designs": (change(plan, message={field: wrong}),)}
+            )
             with pytest.raises(DocumentError, match=words):
                 fc.Plan.from_json(hostile.to_json())
 
@@ -356,14 +490,23 @@ class TestReports:
             ((20, 20, 1), "at least 0 and add up to at most 40"),
             ((41, -1, 0), "at least 0 and add up to at most 40"),
         ):
-            assert words in message.problem(design, Answer("B", 40, CurvePayload(counts=counts)))
+            assert words in message.problem(
+                design, Answer("B", 40, CurvePayload(counts=counts))
+            )
         for counts in ((40, 0, 0), (0, 0, 0), (10, 10, 19)):
-            assert message.problem(design, Answer("B", 40, CurvePayload(counts=counts))) is None
+            assert (
+                message.problem(design, Answer("B", 40, CurvePayload(counts=counts)))
+                is None
+            )
 
     def test_another_kind_of_payload_does_not_count(self):
         plan, ranks = fc.plan(n_points=SIZES, curve=BINS), fc.plan(n_points=SIZES)
-        other = fc.report(ranks, np.arange(40), site="B").model_copy(update={"plan": plan.digest})
-        with pytest.raises(fc.RefusedReportsError, match="a payload of kind 'ranks' instead of 'curve'"):
+        other = fc.report(ranks, np.arange(40), site="B").model_copy(
+            update={"plan": plan.digest}
+        )
+        with pytest.raises(
+            fc.RefusedReportsError, match="a payload of kind 'ranks' instead of 'curve'"
+        ):
             fc.calibrate(plan, [other])
 
     def test_what_leaves_is_said(self):
@@ -371,16 +514,23 @@ class TestReports:
         message, design = of(plan.message), plan.designs[0]
         assert (
             message.discloses(design, 40, "B")
-            == "the counts of your 40 scores in 50 cells, which show every score up to the width of a cell"
+            == "the counts of your 40 scores in 50 cells, which show every score up to"
+            " the width of a cell"
         )
-        assert (message.count_numbers(design, 40, "B"), message.epsilon(design), message.adds_up) == (
+        assert (
+            message.count_numbers(design, 40, "B"),
+            message.epsilon(design),
+            message.adds_up,
+        ) == (
             50,
             None,
             True,
         )
         assert message.is_bound(design)
         assert plan[0.8].local_ranks is None
-        with pytest.raises(ValueError, match="the plan expects 40 scores from site 'B', got 41"):
+        with pytest.raises(
+            ValueError, match="the plan expects 40 scores from site 'B', got 41"
+        ):
             message.count_numbers(design, 41, "B")
 
     def test_curves_of_sites_add_up(self):
@@ -391,13 +541,18 @@ class TestReports:
         together = fc.plan(n_sites=1, n_points=537, curve=BINS)
         (whole,) = answer_all(together, {"all": np.concatenate(list(scores.values()))})
         assert tuple(map(sum, zip(*counts, strict=True))) == whole.payload.counts
-        assert calibrate(plan, scores).threshold == fc.calibrate(together, [whole]).threshold
+        assert (
+            calibrate(plan, scores).threshold
+            == fc.calibrate(together, [whole]).threshold
+        )
 
 
 def test_unnamed_sites_of_one_size_must_have_one_share():
     """Nobody could tell them apart, and each would count as the first."""
     plan = fc.plan(n_points=[50, 50], curve=BINS, promise="mixture")
-    sites = tuple(SiteKind(count=1, n=50, share=Fraction(share)) for share in ("9/10", "1/10"))
+    sites = tuple(
+        SiteKind(count=1, n=50, share=Fraction(share)) for share in ("9/10", "1/10")
+    )
     hostile = plan.model_copy(update={"designs": (change(plan, sites=sites),)})
     with pytest.raises(DocumentError, match="same"):
         fc.Plan.from_json(hostile.to_json())

@@ -1,4 +1,6 @@
-"""Figures of the theory, measured: certainty from ranks or sums, and how often nothing is answered."""
+"""Figures of the theory, measured: certainty from ranks or sums, and how often nothing
+is answered.
+"""
 
 import math
 
@@ -13,14 +15,23 @@ PLAIN = fc.SitePolicy(curves="plain")
 
 
 def test_certainty_from_ranks_and_from_sums_at_four_unlike_sites():
-    """Mean risk of 1,000 calibrations of 4 x 250 cases, where 0.1 is allowed with 90 % certainty.
+    """Mean risk of 1,000 calibrations of 4 x 250 cases, where 0.1 is allowed with 90 %
+    certainty.
 
-    The loss at t is max(0, 1 - t/x), x uniform up to another number at each site, so that risks are known.
-    Standard errors are 0.0001 to 0.0004; bounds are five of them away from the results, or from the promise.
+    The loss at t is max(0, 1 - t/x), x uniform up to another number at each site, so
+    that risks are known. Standard errors are 0.0001 to 0.0004; bounds are five of them
+    away from the results, or from the promise.
     """
-    tops, settings = {"A": 0.4, "B": 0.6, "C": 0.8, "D": 1.0}, np.linspace(0.001, 1, 1000)
+    tops, settings = (
+        {"A": 0.4, "B": 0.6, "C": 0.8, "D": 1.0},
+        np.linspace(0.001, 1, 1000),
+    )
     bins = fc.Bins(settings.tolist(), bounded=True)
-    asked = {"n_points": dict.fromkeys(tops, 250), "risk": 0.1, "criterion": "conditional"}
+    asked = {
+        "n_points": dict.fromkeys(tops, 250),
+        "risk": 0.1,
+        "criterion": "conditional",
+    }
     plans = {
         "counts of scores": fc.plan(curve=bins, **asked),
         "sums of losses": fc.plan(curve=bins, parts=1000, **asked),
@@ -36,9 +47,13 @@ def test_certainty_from_ranks_and_from_sums_at_four_unlike_sites():
             for site in tops:
                 given = {"scores": scores[site]}
                 if name == "sums of losses":
-                    given = {"losses": np.maximum(0, 1 - settings / x[site][:, np.newaxis])}
+                    given = {
+                        "losses": np.maximum(0, 1 - settings / x[site][:, np.newaxis])
+                    }
                 reports.append(fc.report(plan, **given, site=site, policy=PLAIN))
-            shares = np.minimum(fc.calibrate(plan, reports).threshold / np.array(list(tops.values())), 1)
+            shares = np.minimum(
+                fc.calibrate(plan, reports).threshold / np.array(list(tops.values())), 1
+            )
             risks[name][run] = (1 - shares + shares * np.log(shares)).mean()
     for own in risks.values():
         assert (own > 0.1).mean() <= 0.1 + 5 * math.sqrt(0.09 / runs)
@@ -50,16 +65,23 @@ def test_certainty_from_ranks_and_from_sums_at_four_unlike_sites():
 
 @pytest.mark.parametrize(("n", "share"), [(500, 0.76), (2000, 0.002), (5000, 0.0)])
 def test_how_often_nothing_is_answered(n, share):
-    """At most 5 % wrong with 90 % certainty, ten starts among 100 settings, 1,000 calibrations of two sites.
+    """At most 5 % wrong with 90 % certainty, ten starts among 100 settings, 1,000
+    calibrations of two sites.
 
-    Confidence c is uniform, and an answer is wrong with chance (1 - c)^2. A chain ends at once, unless its
-    start itself passes: that is counted here without the package. One start, where nobody is that sure,
-    never gives an answer.
+    Confidence c is uniform, and an answer is wrong with chance (1 - c)^2. A chain ends
+    at once, unless its start itself passes: that is counted here without the package.
+    One start, where nobody is that sure, never gives an answer.
     """
     rng, runs, none = np.random.default_rng(n), 1000, 0
     edges = np.arange(1, 101) / 100
-    asked = {"n_points": {"A": n // 2, "B": n // 2}, "curve": fc.Bins(edges.tolist()), "risk": 0.05}
-    plan, single = (fc.plan(starts=starts, criterion="conditional", **asked) for starts in (10, 1))
+    asked = {
+        "n_points": {"A": n // 2, "B": n // 2},
+        "curve": fc.Bins(edges.tolist()),
+        "risk": 0.05,
+    }
+    plan, single = (
+        fc.plan(starts=starts, criterion="conditional", **asked) for starts in (10, 1)
+    )
     for run in range(runs):
         c = rng.random(n)
         wrong = rng.random(n) < (1 - c) ** 2
@@ -67,17 +89,26 @@ def test_how_often_nothing_is_answered(n, share):
 
         def calibrate(plan, c=c, wrong=wrong, halves=halves):
             reports = [
-                fc.report(plan, c[own], losses=wrong[own].astype(float), site=site, policy=PLAIN)
+                fc.report(
+                    plan,
+                    c[own],
+                    losses=wrong[own].astype(float),
+                    site=site,
+                    policy=PLAIN,
+                )
                 for site, own in halves.items()
             ]
             return fc.calibrate(plan, reports).threshold
 
         starts = [c >= edge for edge in edges[9::10]]
         passing = [
-            own.any() and stats.binom.cdf((wrong & own).sum(), own.sum(), 0.05) <= 0.01 for own in starts
+            own.any() and stats.binom.cdf((wrong & own).sum(), own.sum(), 0.05) <= 0.01
+            for own in starts
         ]
         assert (calibrate(plan) == math.inf) == (not any(passing))
         none += not any(passing)
         if run < 50:
             assert calibrate(single) == math.inf
-    assert abs(none / runs - share) <= 5 * math.sqrt(max(share * (1 - share), 0.002) / runs)
+    assert abs(none / runs - share) <= 5 * math.sqrt(
+        max(share * (1 - share), 0.002) / runs
+    )

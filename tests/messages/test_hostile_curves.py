@@ -14,7 +14,9 @@ MODEL = {"model": "sha256:" + "a" * 64}
 
 
 def edited(plan, place=0, *, level=None, **message):
-    """Return the plan with other fields of one design's message, or of its first level."""
+    """Return the plan with other fields of one design's message, or of its first
+    level.
+    """
     design = plan.designs[place]
     first = design.levels[0].model_copy(update=level or {})
     changes = {
@@ -52,19 +54,35 @@ def test_a_stored_answer_is_not_given_for_other_labels(account):
 def test_counts_that_noise_cannot_make_of_the_scores_are_refused():
     plan = fc.plan(n_points={"A": 400, "B": 8000}, privacy=fc.Privacy(1.0, GRID))
     reports = [
-        Report(plan=plan.digest, site=site, parts=(ReportPart(n=n, payload=CurvePayload(counts=counts)),))
-        for site, n, counts in (("A", 400, (20,) * 20 + (0,)), ("B", 8000, (20,) * 20 + (0,)))
+        Report(
+            plan=plan.digest,
+            site=site,
+            parts=(ReportPart(n=n, payload=CurvePayload(counts=counts)),),
+        )
+        for site, n, counts in (
+            ("A", 400, (20,) * 20 + (0,)),
+            ("B", 8000, (20,) * 20 + (0,)),
+        )
     ]
-    with pytest.raises(fc.RefusedReportsError, match="which noise cannot make of 8,000 scores"):
+    with pytest.raises(
+        fc.RefusedReportsError, match="which noise cannot make of 8,000 scores"
+    ):
         fc.calibrate(plan, reports)
 
 
 @pytest.mark.parametrize(
     "plan",
     [
-        edited(fc.plan(5, 200, privacy=fc.Privacy(2.0, GRID)), offsets=((2**30,) * 20,)),
-        edited(fc.plan(5, 200, privacy=fc.Privacy(2.0, GRID)), offsets=((2**30,) + (0,) * 19,)),
-        edited(fc.plan(1, 10**9, privacy=fc.Privacy(2.0, GRID)), epsilon=Fraction(1, 10**5)),
+        edited(
+            fc.plan(5, 200, privacy=fc.Privacy(2.0, GRID)), offsets=((2**30,) * 20,)
+        ),
+        edited(
+            fc.plan(5, 200, privacy=fc.Privacy(2.0, GRID)),
+            offsets=((2**30,) + (0,) * 19,),
+        ),
+        edited(
+            fc.plan(1, 10**9, privacy=fc.Privacy(2.0, GRID)), epsilon=Fraction(1, 10**5)
+        ),
     ],
     ids=["all offsets", "one offset", "epsilon"],
 )
@@ -79,9 +97,13 @@ def test_huge_offsets_and_noise_cost_neither_memory_nor_time(plan):
 def test_groups_have_one_grid_and_one_epsilon():
     groups = {"a": {"A": 300}, "b": {"A": 300}}
     plan = fc.plan(groups=groups, privacy=fc.Privacy(4.0, GRID))
-    with pytest.raises(ValueError, match="all groups must have the same grid and epsilon"):
+    with pytest.raises(
+        ValueError, match="all groups must have the same grid and epsilon"
+    ):
         edited(plan, 1, epsilon=None, offsets=()).check()
-    with pytest.raises(ValueError, match="all groups must have the same grid and epsilon"):
+    with pytest.raises(
+        ValueError, match="all groups must have the same grid and epsilon"
+    ):
         edited(plan, 1, epsilon=Fraction(3)).check()
 
 
@@ -90,36 +112,57 @@ def test_more_votes_than_needed_are_kept():
     plan = fc.plan(n_points=sizes, curve=GRID)
     plan = edited(plan, level={"votes": 88})
     policy = fc.SitePolicy(curves="plain")
-    reports = [fc.report(plan, np.linspace(0, 1, n), site=site, policy=policy) for site, n in sizes.items()]
+    reports = [
+        fc.report(plan, np.linspace(0, 1, n), site=site, policy=policy)
+        for site, n in sizes.items()
+    ]
     calibration = fc.calibrate(plan, reports)
     assert calibration.server_rank == 88
     assert all(finding.holds for finding in fc.audit.verify(calibration, reports))
     with pytest.raises(ValueError, match="more than there are scores"):
-        fc.report(edited(plan, level={"votes": 91}), np.linspace(0, 1, 40), site="A", policy=policy)
+        fc.report(
+            edited(plan, level={"votes": 91}),
+            np.linspace(0, 1, 40),
+            site="A",
+            policy=policy,
+        )
 
 
 def test_a_site_without_a_share_is_not_asked():
     sizes = {"A": 100, "B": 200, "C": 300}
-    plan = fc.plan(n_points=sizes, promise="mixture", mixture={"A": 0, "B": 1, "C": 2}, curve=GRID)
+    plan = fc.plan(
+        n_points=sizes, promise="mixture", mixture={"A": 0, "B": 1, "C": 2}, curve=GRID
+    )
     policy = fc.SitePolicy(curves="plain")
     with pytest.raises(ValueError, match="does not ask site 'A'"):
         fc.report(plan, np.linspace(0, 1, 100), site="A", policy=policy)
-    reports = [fc.report(plan, np.linspace(0, 1, sizes[site]), site=site, policy=policy) for site in "BC"]
+    reports = [
+        fc.report(plan, np.linspace(0, 1, sizes[site]), site=site, policy=policy)
+        for site in "BC"
+    ]
     calibration = fc.calibrate(plan, reports)
     assert (calibration.missing, calibration.not_asked) == ((), ("A",))
     assert all(finding.holds for finding in fc.audit.verify(calibration, reports))
 
 
 def test_own_counts_and_units_belong_to_their_promises():
-    each = fc.plan(n_points=[2000] * 2, promise="each-site", privacy=fc.Privacy(2.0, GRID))
+    each = fc.plan(
+        n_points=[2000] * 2, promise="each-site", privacy=fc.Privacy(2.0, GRID)
+    )
     alike = fc.plan(n_points=[200] * 2, curve=GRID)
-    for plan in (edited(each, own=()), edited(alike, unit=100), edited(alike, own=((90, 90),))):
+    for plan in (
+        edited(each, own=()),
+        edited(alike, unit=100),
+        edited(alike, own=((90, 90),)),
+    ):
         with pytest.raises(ValueError, match="own counts"):
             fc.messages.check_plan(plan)
 
 
 def test_an_unknown_promise_is_a_value_error():
     plan = fc.plan(n_points=[200] * 2, curve=GRID)
-    strange = plan.model_copy(update={"designs": (plan.designs[0].model_copy(update={"promise": "odd"}),)})
+    strange = plan.model_copy(
+        update={"designs": (plan.designs[0].model_copy(update={"promise": "odd"}),)}
+    )
     with pytest.raises(ValueError, match="promise 'odd' does not go with curves"):
         _ = strange.law

@@ -1,4 +1,6 @@
-"""Private curves: noise on every count, one release for all levels, and a promise for all data."""
+"""Private curves: noise on every count, one release for all levels, and a promise for
+all data.
+"""
 
 import math
 from fractions import Fraction
@@ -9,7 +11,12 @@ import pytest
 from scipy import stats
 
 import fedconformal as fc
-from fedconformal.laws._curves import CurveNoise, NoisyCurve, compute_references, solve_votes
+from fedconformal.laws._curves import (
+    CurveNoise,
+    NoisyCurve,
+    compute_references,
+    solve_votes,
+)
 from fedconformal.messages import of
 from fedconformal.privacy import CountNoise, _mechanisms
 from messages.sent import change, check, names
@@ -35,41 +42,71 @@ def book(tmp_path):
 
 @pytest.fixture
 def added(monkeypatch):
-    """Noise that the test states, in place of OpenDP's; the scales that were asked for are listed."""
+    """Noise that the test states, in place of OpenDP's; the scales that were asked for
+    are listed.
+    """
     noise, scales = [], []
 
     def measure(scale, epsilon, *, sensitivity):
         assert sensitivity == 2
         scales.append(scale)
-        return lambda cells: [count + z for count, z in zip(cells, noise or [0] * len(cells), strict=True)]
+        return lambda cells: [
+            count + z for count, z in zip(cells, noise or [0] * len(cells), strict=True)
+        ]
 
     monkeypatch.setattr(_mechanisms, "_measurement", measure)
     return noise, scales
 
 
 class TestPrivacy:
-    @pytest.mark.parametrize(("epsilon", "n", "edges"), [(0.5, 3, [0.1, 0.5]), (2.0, 2, [0.1, 0.5, 1.0])])
-    def test_no_neighbours_are_told_apart_by_more_than_epsilon(self, added, book, epsilon, n, edges):
-        """All data sets of n records, whatever they hold, through the report; the noise is as stated."""
+    @pytest.mark.parametrize(
+        ("epsilon", "n", "edges"), [(0.5, 3, [0.1, 0.5]), (2.0, 2, [0.1, 0.5, 1.0])]
+    )
+    def test_no_neighbours_are_told_apart_by_more_than_epsilon(
+        self, added, book, epsilon, n, edges
+    ):
+        """All data sets of n records, whatever they hold, through the report; the noise
+        is as stated.
+        """
         noise, scales = added
         privacy = fc.Privacy(epsilon, fc.Bins(edges))
-        plan = fc.plan(n_sites=1, n_points=200 * n, confidence_level=[0.2, 0.3], privacy=privacy)
+        plan = fc.plan(
+            n_sites=1, n_points=200 * n, confidence_level=[0.2, 0.3], privacy=privacy
+        )
         law, B = CountNoise.of(epsilon / 2), len(edges)
-        padding = [0.05] * (199 * n)  # so that there is a plan; the other n records are any
+        padding = [0.05] * (
+            199 * n
+        )  # so that there is a plan; the other n records are any
 
         def sent(records):
             dataset = str(records)
             book.set_budget(dataset, 2)
-            return fc.report(plan, [*padding, *records], site="A", ledger=book, dataset=dataset)
+            return fc.report(
+                plan, [*padding, *records], site="A", ledger=book, dataset=dataset
+            )
 
         values = [ODD[0], *edges[:-1], edges[-1] + 1, -1.0]
-        answers = {records: sent(records) for records in combinations_with_replacement(values, n)}
-        assert len({a.model_copy(update={"parts": ()}).to_json() for a in answers.values()}) == 1
+        answers = {
+            records: sent(records)
+            for records in combinations_with_replacement(values, n)
+        }
+        assert (
+            len(
+                {a.model_copy(update={"parts": ()}).to_json() for a in answers.values()}
+            )
+            == 1
+        )
         assert set(scales) == {2 / epsilon} == {law.scale}
         offset = np.eye(B, dtype=int)[0] * len(padding)
-        counts = {records: np.array(a.payload.counts) - offset for records, a in answers.items()}
+        counts = {
+            records: np.array(a.payload.counts) - offset
+            for records, a in answers.items()
+        }
         box = np.array(list(product(range(-2, n + 3), repeat=B)))
-        logs = {records: np.log(law.pmf(box - each)).sum(axis=1) for records, each in counts.items()}
+        logs = {
+            records: np.log(law.pmf(box - each)).sum(axis=1)
+            for records, each in counts.items()
+        }
         losses = [
             float(np.abs(logs[one] - logs[other]).max())
             for one, other in product(logs, repeat=2)
@@ -85,14 +122,25 @@ class TestPrivacy:
         sizes = {"x": {"A": 600}, "y": {"A": 700}}
         plan = fc.plan(groups=sizes, confidence_level=[0.5, 0.8, 0.9], privacy=privacy)
         scores, labels = np.linspace(0, 1, 1300), ["x"] * 600 + ["y"] * 700
-        prepared = fc.protocol.prepare(plan, scores, site="A", groups=labels, ledger=book, dataset="D")
-        assert (prepared.epsilon, prepared.numbers) == (Fraction(5, 4), {"x": 50, "y": 50})
+        prepared = fc.protocol.prepare(
+            plan, scores, site="A", groups=labels, ledger=book, dataset="D"
+        )
+        assert (prepared.epsilon, prepared.numbers) == (
+            Fraction(5, 4),
+            {"x": 50, "y": 50},
+        )
         report = prepared.report()
         assert book.remaining("D") == Fraction(7, 4)
-        assert [len(report.by_group[group].payload.counts) for group in "xy"] == [50, 50]
+        assert [len(report.by_group[group].payload.counts) for group in "xy"] == [
+            50,
+            50,
+        ]
         assert prepared.report() == report  # the ledger gives the same answer again
         assert book.remaining("D") == Fraction(7, 4)
-        assert all(of(design.message).epsilon(design) == Fraction(5, 4) for design in plan.designs)
+        assert all(
+            of(design.message).epsilon(design) == Fraction(5, 4)
+            for design in plan.designs
+        )
 
     def test_whatever_the_data_hold_is_counted(self, book, added):
         plan = private({"A": 700}, bins=fc.Bins([0.1, 0.5, 1.0]), confidence_level=0.3)
@@ -102,7 +150,9 @@ class TestPrivacy:
     def test_an_answer_that_is_worth_nothing_is_not_given(self, book):
         plan = private({"A": 20}, epsilon=0.1)
         assert not plan.feasible
-        with pytest.raises(ValueError, match="answering it would spend epsilon for nothing"):
+        with pytest.raises(
+            ValueError, match="answering it would spend epsilon for nothing"
+        ):
             fc.report(plan, np.arange(20), site="A", ledger=book, dataset="D")
         assert book.remaining("D") == 3
 
@@ -114,12 +164,19 @@ class TestPrivacy:
     def test_a_policy_for_private_answers_alone_allows_it(self, book, added):
         policy = fc.SitePolicy(private_only=True, max_epsilon=1)
         assert fc.report(
-            private({"A": 900}), np.arange(900), site="A", ledger=book, dataset="D", policy=policy
+            private({"A": 900}),
+            np.arange(900),
+            site="A",
+            ledger=book,
+            dataset="D",
+            policy=policy,
         )
 
 
 def _without(one, other):
-    """The records of one data set that the other does not have, each as often as that."""
+    """The records of one data set that the other does not have, each as often as
+    that.
+    """
     rest = list(map(str, other))
     return [value for value in map(str, one) if value not in rest or rest.remove(value)]
 
@@ -131,13 +188,22 @@ class TestVotes:
             noise = CurveNoise(50, 5, 2.0)
             delta = Fraction(1, 10) if options else None
             (offsets,) = plan.message.offsets
-            assert plan.server_rank == solve_votes(1000, noise, NINE, offsets=offsets, delta=delta)
+            assert plan.server_rank == solve_votes(
+                1000, noise, NINE, offsets=offsets, delta=delta
+            )
             check(plan.designs[0])
             with pytest.raises(ValueError, match="votes needed are too few"):
                 check(change(plan, level={"votes": plan.server_rank - 1}))
             with pytest.raises(ValueError, match="votes needed are too few"):
-                check(change(plan, message={"offsets": ((0,) * 49,)}, level={"votes": 890}))
-            assert plan.guarantee.mean == NoisyCurve(1000, plan.server_rank, noise, offsets).mean_bound
+                check(
+                    change(
+                        plan, message={"offsets": ((0,) * 49,)}, level={"votes": 890}
+                    )
+                )
+            assert (
+                plan.guarantee.mean
+                == NoisyCurve(1000, plan.server_rank, noise, offsets).mean_bound
+            )
         assert plan.guarantee.probability >= 0.9
         assert plan.law.cdf(0.9) <= 0.1
 
@@ -148,7 +214,9 @@ class TestVotes:
             check(change(plan, message={"epsilon": Fraction(1, 3)}))
 
     def test_the_mean_is_at_least_the_level_for_the_theorys_federations(self):
-        """Theory, section 13.3: local curves of 100 cells; the worst of even scores and a long tail."""
+        """Theory, section 13.3: local curves of 100 cells; the worst of even scores and
+        a long tail.
+        """
         for (m, n, epsilon), even, tail in (
             ((10, 500, 1), 0.9067, 0.9123),
             ((10, 200, 2), 0.9087, 0.9136),
@@ -158,9 +226,13 @@ class TestVotes:
             plan = private([n] * m, epsilon, fc.Bins.uniform(0, 1, 100))
             assert plan.guarantee.mean >= 0.9
             message, design = of(plan.message), plan.designs[0]
-            for masses, limit in zip(compute_references(100), (even, tail), strict=True):
+            for masses, limit in zip(
+                compute_references(100), (even, tail), strict=True
+            ):
                 mean, std = message.expected(design, 0, masses)
-                assert 0.9 < mean < limit + 6 * std / math.sqrt(4000)  # as many runs, with a fixed seed
+                assert (
+                    0.9 < mean < limit + 6 * std / math.sqrt(4000)
+                )  # as many runs, with a fixed seed
 
     def test_one_curve_serves_all_levels(self):
         levels = [0.5, 0.8, 0.9, 0.95]
@@ -176,7 +248,9 @@ class TestVotes:
 
     def test_missing_sites_are_solved_with_the_planned_offsets(self):
         plan, rng = private(), np.random.default_rng(0)
-        found = fc.privacy.simulate(plan, {site: rng.random(200) for site in names(5)[1:]}, rng)
+        found = fc.privacy.simulate(
+            plan, {site: rng.random(200) for site in names(5)[1:]}, rng
+        )
         solved = found.by_group[None].design
         assert solved.message == plan.message
         assert found.server_rank == solve_votes(
@@ -187,13 +261,17 @@ class TestVotes:
         message, design = of(plan.message), plan.designs[0]
         fewest = next(k for k in range(1, 6) if not message.tolerates(design, 0, k))
         few = (
-            fc.privacy.simulate(plan, {s: rng.random(200) for s in names(5)[fewest:]}, rng)
+            fc.privacy.simulate(
+                plan, {s: rng.random(200) for s in names(5)[fewest:]}, rng
+            )
             if fewest < 5
             else None
         )
         assert few is None or few.threshold == math.inf
 
-    @pytest.mark.parametrize("options", [{}, {"criterion": "conditional"}, {"promise": "each-site"}])
+    @pytest.mark.parametrize(
+        "options", [{}, {"criterion": "conditional"}, {"promise": "each-site"}]
+    )
     def test_infeasible_plans_say_what_would_do(self, options):
         plan = private([40] * 3, 0.2, **options)
         assert not plan.feasible
@@ -207,7 +285,9 @@ class TestVotes:
         plan = private([400, 900, 900], 2.0, promise="each-site")
         (own,), (offsets,) = plan.message.own, plan.message.offsets
         noise = CurveNoise(50, 1, 1.0)
-        assert own == tuple(solve_votes(n, noise, NINE, offsets=offsets) for n in (400, 900))
+        assert own == tuple(
+            solve_votes(n, noise, NINE, offsets=offsets) for n in (400, 900)
+        )
         assert plan.guarantee.mean >= 0.9
         check(plan.designs[0])
         with pytest.raises(ValueError, match="own count is too small"):
@@ -215,11 +295,17 @@ class TestVotes:
 
     @pytest.mark.parametrize("promise", ["population", "each-site"])
     def test_scores_that_are_bounded_do_not_fall_into_the_last_cell(self, promise):
-        """Few cells suffice then, and levels above those of evenly spread scores can be reached."""
+        """Few cells suffice then, and levels above those of evenly spread scores can be
+        reached.
+        """
         coarse = fc.Bins([0.2, 0.4, 0.6, 0.8, 1.0], bounded=True)
         assert private([2000] * 5, 5.0, coarse, promise=promise).feasible
-        assert not private([2000] * 5, 5.0, fc.Bins(coarse.edges), promise=promise).feasible
-        assert fc.plan(5, 5000, score="lac", privacy=fc.Privacy(5.0), confidence_level=0.999).feasible
+        assert not private(
+            [2000] * 5, 5.0, fc.Bins(coarse.edges), promise=promise
+        ).feasible
+        assert fc.plan(
+            5, 5000, score="lac", privacy=fc.Privacy(5.0), confidence_level=0.999
+        ).feasible
 
     @pytest.mark.parametrize("promise", ["population", "each-site"])
     def test_low_levels_need_no_votes_but_have_one(self, promise):
@@ -232,34 +318,65 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"max_faulty": 1}, "max_faulty must be 0 with curves, got 1: one site can claim every count"),
+            (
+                {"max_faulty": 1},
+                (
+                    "max_faulty must be 0 with curves, got 1: one site can claim every"
+                    " count"
+                ),
+            ),
             ({"promise": "mixture"}, "privacy does not go with promise 'mixture'"),
             (
                 {"promise": "new-site"},
-                "promise must be 'population' or 'each-site' with privacy, got 'new-site'",
+                (
+                    "promise must be 'population' or 'each-site' with privacy, got"
+                    " 'new-site'"
+                ),
             ),
             ({"n_points": None}, "privacy needs n_points: the noise counts for more"),
             ({"numbers": 3}, "numbers must be left out with curves, got 3"),
             ({"local_ranks": "paper"}, "local_ranks must be left out with curves"),
-            ({"criterion": "conditional", "delta": 1e-12}, "delta must be between 1e-09 and 0.5"),
+            (
+                {"criterion": "conditional", "delta": 1e-12},
+                "delta must be between 1e-09 and 0.5",
+            ),
         ],
     )
     def test_have_one_sentence(self, options, words):
         with pytest.raises(ValueError, match=words) as refused:
-            fc.plan(**{"n_sites": 5, "n_points": 500, "privacy": fc.Privacy(1.0, BINS), **options})
+            fc.plan(
+                **{
+                    "n_sites": 5,
+                    "n_points": 500,
+                    "privacy": fc.Privacy(1.0, BINS),
+                    **options,
+                }
+            )
         assert "\n" not in str(refused.value)
 
-    @pytest.mark.parametrize("score", ["lac", "aps", {"name": "aps", "randomized": True}])
+    @pytest.mark.parametrize(
+        "score", ["lac", "aps", {"name": "aps", "randomized": True}]
+    )
     @pytest.mark.parametrize("analysis", ["curve", "paper"])
     def test_bins_may_be_left_out_for_bounded_scores(self, score, analysis):
-        plan = fc.plan(n_sites=5, n_points=800, score=score, privacy=fc.Privacy(2.0, analysis=analysis))
+        plan = fc.plan(
+            n_sites=5,
+            n_points=800,
+            score=score,
+            privacy=fc.Privacy(2.0, analysis=analysis),
+        )
         assert plan.message.bounded
         assert plan.message.edges[-1] == pytest.approx(1.0, abs=0.003)
         assert plan.feasible
 
     def test_the_bound_of_raps_depends_on_the_classes(self):
-        terms, score = {"classes": list("abcdefgh")}, {"name": "raps", "penalty": 0.1, "k_reg": 3}
-        plan = fc.plan(n_sites=5, n_points=800, score=score, privacy=fc.Privacy(2.0), terms=terms)
+        terms, score = (
+            {"classes": list("abcdefgh")},
+            {"name": "raps", "penalty": 0.1, "k_reg": 3},
+        )
+        plan = fc.plan(
+            n_sites=5, n_points=800, score=score, privacy=fc.Privacy(2.0), terms=terms
+        )
         assert plan.feasible
         assert plan.message.edges[-1] == pytest.approx(1.5, abs=0.003)
 
@@ -291,7 +408,9 @@ class Scores:
 
 @pytest.mark.slow
 class TestSimulation:
-    """300 rounds each, seeded; false-alarm probability 1e-7 each by the empirical Bernstein bound."""
+    """300 rounds each, seeded; false-alarm probability 1e-7 each by the empirical
+    Bernstein bound.
+    """
 
     @pytest.mark.parametrize("kind", ["even", "long_tailed", "two_points"])
     @pytest.mark.parametrize("criterion", ["stable", "conditional"])
@@ -299,7 +418,9 @@ class TestSimulation:
         draw, cdf = getattr(Scores, kind)
         plan, rng = private(criterion=criterion), np.random.default_rng(7)
         q = [
-            fc.privacy.simulate(plan, {site: draw(rng, n) for site, n in FIVE.items()}, rng).threshold
+            fc.privacy.simulate(
+                plan, {site: draw(rng, n) for site, n in FIVE.items()}, rng
+            ).threshold
             for _ in range(RUNS)
         ]
         covered = cdf(np.array(q))
@@ -309,11 +430,19 @@ class TestSimulation:
 
     def test_every_site_is_covered_whatever_the_others_are_like(self):
         kinds = [Scores.even, Scores.long_tailed, Scores.two_points]
-        sizes, rng = dict(zip("ABC", (400, 500, 600), strict=True)), np.random.default_rng(8)
+        sizes, rng = (
+            dict(zip("ABC", (400, 500, 600), strict=True)),
+            np.random.default_rng(8),
+        )
         plan = private(sizes, promise="each-site")
         q = [
             fc.privacy.simulate(
-                plan, {s: draw(rng, n) for (s, n), (draw, _) in zip(sizes.items(), kinds, strict=True)}, rng
+                plan,
+                {
+                    s: draw(rng, n)
+                    for (s, n), (draw, _) in zip(sizes.items(), kinds, strict=True)
+                },
+                rng,
             ).threshold
             for _ in range(RUNS)
         ]
@@ -322,15 +451,21 @@ class TestSimulation:
             assert covered.mean() >= 0.9 - bernstein_limit(covered)
 
     def test_what_to_expect_is_what_is_simulated(self):
-        """Even scores over the cells: the difference of two means is below six of its standard errors."""
+        """Even scores over the cells: the difference of two means is below six of its
+        standard errors.
+        """
         plan, rng = private(), np.random.default_rng(9)
         mean, std = of(plan.message).expected(plan.designs[0], 0)
         q = [
-            fc.privacy.simulate(plan, {site: rng.random(n) for site, n in FIVE.items()}, rng).threshold
+            fc.privacy.simulate(
+                plan, {site: rng.random(n) for site, n in FIVE.items()}, rng
+            ).threshold
             for _ in range(RUNS)
         ]
         covered = np.minimum(q, 1.0)
-        assert covered.mean() == pytest.approx(mean, abs=6 * std * math.sqrt(1 / RUNS + 1 / 4000))
+        assert covered.mean() == pytest.approx(
+            mean, abs=6 * std * math.sqrt(1 / RUNS + 1 / 4000)
+        )
         assert covered.std() == pytest.approx(std, rel=0.25)
 
 
@@ -338,5 +473,7 @@ def test_what_is_simulated_needs_a_generator_and_a_private_plan_without_groups()
     with pytest.raises(TypeError, match=r"rng must be a numpy.random.Generator"):
         fc.privacy.simulate(private(), {}, 0)
     for plan in (fc.plan(n_points=FIVE), private(None, groups={"x": {"A": 500}})):
-        with pytest.raises(ValueError, match="simulate takes a private plan without groups"):
+        with pytest.raises(
+            ValueError, match="simulate takes a private plan without groups"
+        ):
             fc.privacy.simulate(plan, {}, np.random.default_rng(0))

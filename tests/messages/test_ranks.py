@@ -1,4 +1,6 @@
-"""Ranks: choice, answer, check and combination; promises themselves are tested in planning."""
+"""Ranks: choice, answer, check and combination; promises themselves are tested in
+planning.
+"""
 
 import math
 from fractions import Fraction
@@ -22,7 +24,10 @@ NINE = Goal(Fraction(9, 10))
 
 class TestChoose:
     def test_the_promise_chooses_the_message(self):
-        mean, most = (Goal(Fraction(9, 10), CRITERIA[name]()) for name in ("marginal", "conditional"))
+        mean, most = (
+            Goal(Fraction(9, 10), CRITERIA[name]())
+            for name in ("marginal", "conditional")
+        )
         for promise, goal, name in (
             ("population", NINE, "ranks"),
             ("mixture", mean, "ranks"),
@@ -51,9 +56,17 @@ class TestChoose:
 
     def test_an_open_plan_has_a_rule(self):
         plan = fc.plan(n_sites=5, numbers=3, confidence_level=[0.8, 0.9])
-        assert [level.rule.share for level in plan.message.levels] == [Fraction(4, 5), Fraction(9, 10)]
+        assert [level.rule.share for level in plan.message.levels] == [
+            Fraction(4, 5),
+            Fraction(9, 10),
+        ]
         assert of(plan.message).ranks_for(plan.designs[0], 100, "A")[1] == (88, 91, 94)
-        assert (plan[0.9].law, plan[0.9].guarantee, plan[0.9].local_ranks, plan[0.9].weights) == (None,) * 4
+        assert (
+            plan[0.9].law,
+            plan[0.9].guarantee,
+            plan[0.9].local_ranks,
+            plan[0.9].weights,
+        ) == (None,) * 4
 
 
 class TestAnswer:
@@ -61,10 +74,14 @@ class TestAnswer:
     def test_the_scores_of_the_ranks_are_sent(self, n, seed):
         plan = quiet(n_points=[n], numbers=3, confidence_level=[0.5, 0.9])
         scores = np.random.default_rng(seed).permutation(n).astype(float)
-        payload = fc.report(plan, scores, site="A", policy=fc.SitePolicy.unlimited()).payload
+        payload = fc.report(
+            plan, scores, site="A", policy=fc.SitePolicy.unlimited()
+        ).payload
         for level, sent in zip(plan.message.levels, payload.levels, strict=True):
             assert sent.ranks == level.ranks[0]
-            assert sent.values == tuple(rank - 1.0 if rank <= n else math.inf for rank in sent.ranks)
+            assert sent.values == tuple(
+                rank - 1.0 if rank <= n else math.inf for rank in sent.ranks
+            )
 
     def test_levels_that_share_a_rank_disclose_it_once(self):
         plan = fc.plan(n_sites=3, n_points=5, confidence_level=[0.78, 0.8])
@@ -78,18 +95,27 @@ class TestAnswer:
         message, design = of(plan.message), plan.designs[0]
         assert message.discloses(design, 3, "A") == "none of your 3 scores"
         assert message.count_numbers(design, 3, "A") == 1  # its size
-        assert message.discloses(design, 100, "B") == "1 of your 100 scores (the 91st smallest)"
+        assert (
+            message.discloses(design, 100, "B")
+            == "1 of your 100 scores (the 91st smallest)"
+        )
 
     def test_other_ranks_do_not_count(self):
         plan = fc.plan(n_points=SIZES)
         message, design = of(plan.message), plan.designs[0]
         (rank,) = plan.message.levels[0].ranks[0]
         fine, wrong = (
-            RanksPayload(levels=(Sent(ranks=(each,), values=(0.5,)),)) for each in (rank, rank - 1)
+            RanksPayload(levels=(Sent(ranks=(each,), values=(0.5,)),))
+            for each in (rank, rank - 1)
         )
         assert message.problem(design, Answer("A", 40, fine)) is None
-        assert message.problem(design, Answer("A", 40, wrong)) == f"ranks [{rank - 1}] instead of [{rank}]"
-        many = RanksPayload(levels=(Sent(ranks=tuple(range(1, 20)), values=(0.5,) * 19),) * 50)
+        assert (
+            message.problem(design, Answer("A", 40, wrong))
+            == f"ranks [{rank - 1}] instead of [{rank}]"
+        )
+        many = RanksPayload(
+            levels=(Sent(ranks=tuple(range(1, 20)), values=(0.5,) * 19),) * 50
+        )
         assert len(message.problem(design, Answer("A", 40, many))) < 120
 
 
@@ -99,7 +125,9 @@ class TestSolve:
         found = calibrate(plan, {site: np.arange(n) for site, n in SIZES.items()})
         assert found.by_group[None].design.levels == plan.designs[0].levels
         assert found[0.9].law.mean() == pytest.approx(plan[0.9].law.mean(), abs=1e-13)
-        assert found[0.9].guarantee.mean == pytest.approx(plan[0.9].guarantee.mean, abs=1e-13)
+        assert found[0.9].guarantee.mean == pytest.approx(
+            plan[0.9].guarantee.mean, abs=1e-13
+        )
 
     def test_faulty_sites_are_kept_in_mind(self):
         plan = fc.plan(n_sites=7, n_points=100, max_faulty=1, max_missing=2)
@@ -111,16 +139,22 @@ class TestSolve:
         assert 1 < solved.levels[0].votes <= 4
         assert message.law(solved, 0).mean() >= 0.9
         assert (
-            message.law(solved, 0).mean() < message.law(solved.model_copy(update={"max_faulty": 0}), 0).mean()
+            message.law(solved, 0).mean()
+            < message.law(solved.model_copy(update={"max_faulty": 0}), 0).mean()
         )
 
     def test_higher_levels_have_no_smaller_thresholds(self):
-        """Levels are combined one by one, and ranks of one level say nothing of another's."""
+        """Levels are combined one by one, and ranks of one level say nothing of
+        another's.
+        """
         plan = fc.plan(n_sites=2, n_points=50, confidence_level=[0.9, 0.8])
         assert largest_so_far(plan.designs[0], (1.0, 2.0)) == (2.0, 2.0)
         assert largest_so_far(plan.designs[0], (3.0, 2.0)) == (3.0, 2.0)
 
-    @given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 4)), min_size=1), st.integers(1, 60))
+    @given(
+        st.lists(st.tuples(st.integers(0, 5), st.integers(1, 4)), min_size=1),
+        st.integers(1, 60),
+    )
     def test_the_threshold_is_the_smallest_with_votes(self, ballots, needed):
         values = sorted(value for value, votes in ballots for _ in range(votes))
         expected = values[needed - 1] if needed <= len(values) else math.inf
@@ -130,14 +164,22 @@ class TestSolve:
 class TestHostileDesigns:
     @pytest.mark.parametrize("votes", [5, 9])
     def test_votes_that_nobody_has(self, votes):
-        with pytest.raises(ValueError, match="votes must be at most the number of votes plus 1"):
+        with pytest.raises(
+            ValueError, match="votes must be at most the number of votes plus 1"
+        ):
             check(change(fc.plan(n_points=SIZES), level={"votes": votes + 40}))
-        with pytest.raises(ValueError, match="votes must be at most the number of votes plus 1"):
+        with pytest.raises(
+            ValueError, match="votes must be at most the number of votes plus 1"
+        ):
             check(change(quiet(n_points=[3, 2]), level={"votes": 1}))
 
     def test_votes_that_faulty_sites_have(self):
         with pytest.raises(ValueError, match="votes must be above max_faulty"):
-            check(change(fc.plan(n_sites=7, n_points=100, max_faulty=2), level={"votes": 2}))
+            check(
+                change(
+                    fc.plan(n_sites=7, n_points=100, max_faulty=2), level={"votes": 2}
+                )
+            )
 
     def test_ranks_that_do_not_follow_from_their_share(self):
         plan = fc.plan(n_points=SIZES, local_ranks="paper")
@@ -152,7 +194,9 @@ class TestHostileDesigns:
         each = fc.plan(n_points=SIZES, promise="each-site")
         with pytest.raises(ValueError, match="keeps the largest report"):
             check(change(each, level={"votes": 2}))
-        new = fc.plan(n_sites=20, n_points=100, promise="new-site", criterion="conditional")
+        new = fc.plan(
+            n_sites=20, n_points=100, promise="new-site", criterion="conditional"
+        )
         with pytest.raises(ValueError, match="too few for a promise to a new site"):
             check(change(new, level={"votes": 19}))
         mixture = fc.plan(n_points=SIZES, promise="mixture")
@@ -164,9 +208,13 @@ class TestHostileDesigns:
         level = plan.message.levels[0].model_copy(update={"ranks": ((45,), (46,))})
         sites = (SiteKind(count=1, n=50),) * 2
         hostile = plan.model_copy(
-            update={"designs": (change(plan, message={"levels": (level,)}, sites=sites),)}
+            update={
+                "designs": (change(plan, message={"levels": (level,)}, sites=sites),)
+            }
         )
-        with pytest.raises(DocumentError, match="the same ranks if they have the same size"):
+        with pytest.raises(
+            DocumentError, match="the same ranks if they have the same size"
+        ):
             fc.Plan.from_json(hostile.to_json())
 
 

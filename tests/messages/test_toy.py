@@ -1,4 +1,6 @@
-"""A message of one's own: from plan to prediction, through files and a round, with the package as it is."""
+"""A message of one's own: from plan to prediction, through files and a round, with the
+package as it is.
+"""
 
 import logging
 from pathlib import Path
@@ -22,7 +24,13 @@ from fedconformal.messages import MESSAGES, Choice, Message, of
 from fedconformal.pages import certificate
 from fedconformal.planning import PROMISES, Goal, Guarantee
 from fedconformal.planning.promises import Population
-from fedconformal.rounds import CALIBRATE, ReportCollection, Site, pack_plan, unpack_plan
+from fedconformal.rounds import (
+    CALIBRATE,
+    ReportCollection,
+    Site,
+    pack_plan,
+    unpack_plan,
+)
 from messages.sent import calibrate
 
 SIZES = {"A": 40, "B": 60, "C": 50}
@@ -99,7 +107,9 @@ def plan():
     register_message(MaximaData, MaximaPayload)
     MESSAGES.register(Maxima)
     PROMISES.register(Hopeful)
-    yield fc.plan(n_points=SIZES, promise="hopeful", confidence_level=[0.8, 0.9], score="absolute")
+    yield fc.plan(
+        n_points=SIZES, promise="hopeful", confidence_level=[0.8, 0.9], score="absolute"
+    )
     PROMISES.unregister("hopeful")
     MESSAGES.unregister("maxima")
     unregister_message("maxima")
@@ -119,7 +129,11 @@ def found(plan, scores):
 def test_plan(plan):
     assert plan.message == MaximaData()
     assert isinstance(of(plan.message), Maxima)
-    assert (plan[0.9].law, plan[0.9].guarantee, plan[0.9].local_ranks) == (None, Guarantee(), None)
+    assert (plan[0.9].law, plan[0.9].guarantee, plan[0.9].local_ranks) == (
+        None,
+        Guarantee(),
+        None,
+    )
     assert plan.feasible
     assert plan.notes == ()
     assert "promise hopeful" in repr(plan)
@@ -127,7 +141,10 @@ def test_plan(plan):
 
 def test_report(plan, scores):
     prepared = fc.protocol.prepare(plan, scores["A"], site="A")
-    assert prepared.sentence == "This plan asks for the largest of your 40 scores, and for their number."
+    assert (
+        prepared.sentence
+        == "This plan asks for the largest of your 40 scores, and for their number."
+    )
     assert prepared.numbers == {None: 1}
     report = prepared.report()
     assert report.payload == MaximaPayload(largest=scores["A"].max())
@@ -144,7 +161,10 @@ def test_calibrate(plan, scores, found):
     assert found.assumptions[0] == "hope"
     assert fc.protocol.assumption_sentences(found)[0] == "We hope."
     fewer = calibrate(plan, {site: scores[site] for site in "AB"}, policy=None)
-    assert (fewer.missing, fewer.thresholds[0]) == (("C",), (scores["A"].max() + scores["B"].max()) / 2)
+    assert (fewer.missing, fewer.thresholds[0]) == (
+        ("C",),
+        (scores["A"].max() + scores["B"].max()) / 2,
+    )
     bad = fc.report(plan, [-1.0] * 40, site="A")
     with pytest.raises(fc.RefusedReportsError, match="a maximum below 0"):
         fc.calibrate(plan, [bad])
@@ -152,7 +172,9 @@ def test_calibrate(plan, scores, found):
 
 def test_predict(found):
     intervals = found.predict_interval([1.0, 2.0])
-    assert intervals[:, 1] - intervals[:, 0] == pytest.approx(np.full((2, 2), 2 * found.thresholds[0]))
+    assert intervals[:, 1] - intervals[:, 0] == pytest.approx(
+        np.full((2, 2), 2 * found.thresholds[0])
+    )
 
 
 def test_files(plan, scores, found, tmp_path):
@@ -172,26 +194,40 @@ def test_files(plan, scores, found, tmp_path):
 def test_signed_reports(plan, scores):
     key = fc.SigningKey.new()
     signed = fc.report(plan, scores["A"], site="A", key=key)
-    assert fc.documents.is_signed_by(fc.Report.from_json(signed.to_json()), key.public_key)
+    assert fc.documents.is_signed_by(
+        fc.Report.from_json(signed.to_json()), key.public_key
+    )
 
 
 def test_a_round(plan, scores):
     log = logging.getLogger("toy")
     packed = pack_plan(plan)
     assert unpack_plan(packed) == plan
-    collection = ReportCollection(plan, {name: name for name in SIZES}, engine="toy", log=log)
+    collection = ReportCollection(
+        plan, {name: name for name in SIZES}, engine="toy", log=log
+    )
     for name, own in scores.items():
         cases = {"scores": own, "score": "absolute"}
         sent = CALIBRATE.answer(
-            packed, lambda _, cases=cases: cases, lambda _, name=name: Site(name), log=log
+            packed,
+            lambda _, cases=cases: cases,
+            lambda _, name=name: Site(name),
+            log=log,
         )
         collection.receive(name, sent)
-    reports = [fc.report(plan, own, site=site, score="absolute") for site, own in scores.items()]
-    assert collection.calibrate(timeout=1.0, on_refused="raise") == fc.calibrate(plan, reports)
+    reports = [
+        fc.report(plan, own, site=site, score="absolute")
+        for site, own in scores.items()
+    ]
+    assert collection.calibrate(timeout=1.0, on_refused="raise") == fc.calibrate(
+        plan, reports
+    )
 
 
 def test_the_auditor_verifies_what_it_can(plan, scores, found):
-    findings = verify(found, [fc.report(plan, own, site=site) for site, own in scores.items()])
+    findings = verify(
+        found, [fc.report(plan, own, site=site) for site, own in scores.items()]
+    )
     assert {finding.holds for finding in findings} == {True, None}
     unknown = [finding for finding in findings if finding.holds is None]
     assert any("unknown message 'maxima'" in finding.detail for finding in unknown)
@@ -210,15 +246,47 @@ def test_on_a_terminal(plan, scores, tmp_path, capsys, monkeypatch):
     Path("plan.json").write_text(plan.to_json())
     for site, own in scores.items():
         Path("scores.csv").write_text("score\n" + "\n".join(map(repr, own.tolist())))
-        assert main(["report", "plan.json", "scores.csv", "--site", site, "-y", "-o", f"{site}.json"]) == 0
+        assert (
+            main(
+                [
+                    "report",
+                    "plan.json",
+                    "scores.csv",
+                    "--site",
+                    site,
+                    "-y",
+                    "-o",
+                    f"{site}.json",
+                ]
+            )
+            == 0
+        )
         assert f"the largest of your {SIZES[site]} scores" in capsys.readouterr().err
-    assert main(["calibrate", "plan.json", "A.json", "B.json", "C.json", "-o", "calibration.json"]) == 0
+    assert (
+        main(
+            [
+                "calibrate",
+                "plan.json",
+                "A.json",
+                "B.json",
+                "C.json",
+                "-o",
+                "calibration.json",
+            ]
+        )
+        == 0
+    )
     assert "not known" in "".join(capsys.readouterr())
     reports = ["--reports", "A.json", "--reports", "B.json", "--reports", "C.json"]
     assert main(["verify", "calibration.json", *reports]) == 1
     assert "not verified" in "".join(capsys.readouterr()).lower()
     assert main(["certificate", "calibration.json", "-o", "page.html"]) == 1
-    assert main(["certificate", "calibration.json", "-o", "page.html", "--allow-unverified"]) == 0
+    assert (
+        main(
+            ["certificate", "calibration.json", "-o", "page.html", "--allow-unverified"]
+        )
+        == 0
+    )
     assert "We hope." in Path("page.html").read_text()
 
 

@@ -1,4 +1,6 @@
-"""For tests of checks: calibrations with given thresholds, and the law of a noisy count by brute force."""
+"""For tests of checks: calibrations with given thresholds, and the law of a noisy count
+by brute force.
+"""
 
 import math
 import warnings
@@ -14,7 +16,9 @@ import fedconformal as fc
 def any_calibration(levels):
     with warnings.catch_warnings(action="ignore", category=fc.InfeasibleWarning):
         plan = fc.plan(n_points=[50, 60], confidence_level=list(levels))
-    return fc.calibrate(plan, [fc.report(plan, np.arange(n), site=f"{n}") for n in (50, 60)])
+    return fc.calibrate(
+        plan, [fc.report(plan, np.arange(n), site=f"{n}") for n in (50, 60)]
+    )
 
 
 def calibrated(*thresholds, levels=None):
@@ -25,7 +29,9 @@ def calibrated(*thresholds, levels=None):
 
 
 def noisy_law(n, c, epsilon):
-    """P(Y = y) for y = 0..n, by adding up all covered counts and all noise, independently of the code."""
+    """P(Y = y) for y = 0..n, by adding up all covered counts and all noise,
+    independently of the code.
+    """
     decay = math.exp(-epsilon)
     reach = n + math.ceil(60 / epsilon)
     noise = np.array([decay ** abs(z) for z in range(-reach, reach + 1)])

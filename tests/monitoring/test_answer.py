@@ -14,7 +14,9 @@ from fedconformal.privacy import LedgerError
 
 SCORES = np.arange(200) / 100
 EPSILON = 5
-"""Of reports: one of these scores is +inf with probability 3e-8, and with it the threshold."""
+"""Of reports: one of these scores is +inf with probability 3e-8, and with it the
+threshold.
+"""
 
 
 @pytest.fixture
@@ -85,7 +87,11 @@ def test_what_cannot_be_answered_costs_nothing(ledger, terms):
         (finite, {"epsilon": 3.0}, "budget"),
         (finite, {"dataset": "unknown"}, "no budget"),
         (finite, {"ledger": None}, "needs ledger and dataset"),
-        (finite, {"epsilon": None}, "exact numbers would leave, but a ledger was given"),
+        (
+            finite,
+            {"epsilon": None},
+            "exact numbers would leave, but a ledger was given",
+        ),
     ]:
         with pytest.raises(ValueError, match=words):
             answer(calibration, SCORES, **{**terms, **changes})
@@ -94,10 +100,17 @@ def test_what_cannot_be_answered_costs_nothing(ledger, terms):
 
 def test_every_group_is_a_question_of_its_own(ledger, terms):
     plan = fc.plan(groups={"adult": {"A": 100}, "child": {"A": 100}})
-    calibration = fc.calibrate(plan, [fc.report(plan, SCORES, groups=["adult", "child"] * 100, site="A")])
-    made = {group: answer(calibration[group], SCORES[:50], **terms) for group in plan.groups}
+    calibration = fc.calibrate(
+        plan, [fc.report(plan, SCORES, groups=["adult", "child"] * 100, site="A")]
+    )
+    made = {
+        group: answer(calibration[group], SCORES[:50], **terms) for group in plan.groups
+    }
     assert ledger.spent("new") == 1
-    assert {group: check.group for group, check in made.items()} == {"adult": "adult", "child": "child"}
+    assert {group: check.group for group, check in made.items()} == {
+        "adult": "adult",
+        "child": "child",
+    }
     assert answer(calibration["child"], SCORES[:50], **terms) == made["child"]
     assert ledger.spent("new") == 1
 
@@ -108,12 +121,19 @@ def test_another_epsilon_for_the_same_calibration_is_refused(terms):
         answer(calibrated(1.5), SCORES, **{**terms, "epsilon": 0.6})
 
 
-@pytest.mark.parametrize("wishes", [{"n_sites": 3, "n_points": 200}, {"groups": {"all": [200] * 3}}])
+@pytest.mark.parametrize(
+    "wishes", [{"n_sites": 3, "n_points": 200}, {"groups": {"all": [200] * 3}}]
+)
 def test_data_that_were_charged_for_the_calibration_are_not_new(ledger, terms, wishes):
     ledger.raise_budget("new", 2 * EPSILON, reason="for the report")
     privacy = fc.Privacy(EPSILON, bins=fc.Bins.uniform(0, 2, 20))
-    plan, labels = fc.plan(**wishes, privacy=privacy), ["all"] * 200 if "groups" in wishes else None
-    reports = [fc.report(plan, SCORES, groups=labels, site="A", ledger=ledger, dataset="new")]
+    plan, labels = (
+        fc.plan(**wishes, privacy=privacy),
+        ["all"] * 200 if "groups" in wishes else None,
+    )
+    reports = [
+        fc.report(plan, SCORES, groups=labels, site="A", ledger=ledger, dataset="new")
+    ]
     reports += [reports[0].model_copy(update={"site": site}) for site in "BC"]
     calibration = fc.calibrate(plan, reports)
     calibration = calibration["all"] if "groups" in wishes else calibration

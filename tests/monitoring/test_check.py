@@ -1,4 +1,6 @@
-"""A site's look at its own coverage: what is covered, at which levels, and how it is said."""
+"""A site's look at its own coverage: what is covered, at which levels, and how it is
+said.
+"""
 
 import math
 
@@ -34,7 +36,9 @@ class TestCounting:
         assert not found.levels[1].falls_short
 
     def test_the_threshold_is_not_rounded_to_the_scores(self):
-        """0.1 in float32 is above 0.1, and would be covered if the threshold were rounded too."""
+        """0.1 in float32 is above 0.1, and would be covered if the threshold were
+        rounded too.
+        """
         assert check(calibrated(0.1), np.array([0.1], dtype=np.float32)).covered == 0
 
     def test_one_level_of_several(self):
@@ -45,7 +49,9 @@ class TestCounting:
         assert check(calibration[0.8], scores).covered == 3
         with pytest.raises(ValueError, match="a count for each of the 3 levels"):
             answer(calibration[0.8], scores, site="A")
-        with pytest.raises(ValueError, match=r"one of the calibration's, 0.9, 0.5, 0.8, got 0.81"):
+        with pytest.raises(
+            ValueError, match=r"one of the calibration's, 0.9, 0.5, 0.8, got 0.81"
+        ):
             check(calibration, scores, confidence_level=0.81)
         with pytest.raises(ValueError, match="confidence must be"):
             check(calibration, scores, confidence=1.0)
@@ -59,7 +65,9 @@ class TestCounting:
 
 
 def test_rounding_does_not_decide():
-    """The p-value is 0.05 to the last digit: on the edge nobody is said to fall short."""
+    """The p-value is 0.05 to the last digit: on the edge nobody is said to fall
+    short.
+    """
     found = check(calibrated(1.0, levels=[0.95]), [2.0])
     assert found.p_value == pytest.approx(0.05, rel=1e-15)
     assert not found.levels[0].falls_short
@@ -67,7 +75,9 @@ def test_rounding_does_not_decide():
 
 
 def test_how_likely_so_low_a_calibration_is():
-    """The law of the calibration at the upper end of the interval, rounded up to tenths of a percent."""
+    """The law of the calibration at the upper end of the interval, rounded up to tenths
+    of a percent.
+    """
     calibration = calibrated(1.0)
     found = check(calibration, [0.0] * 80 + [2.0] * 20)
     end = math.ceil(1000 * found.interval[1]) / 1000
@@ -75,7 +85,7 @@ def test_how_likely_so_low_a_calibration_is():
     assert 0 < found.low_by_luck[0] < 1
 
 
-# -- in words ------------------------------------------------------------------------------------------------
+# -- in words --------------------------------------------------------------------------
 
 
 def test_a_shortfall():
@@ -90,25 +100,42 @@ def test_a_shortfall():
 def test_no_shortfall_is_no_proof():
     words = check(calibrated(1.0), [0.0] * 190 + [2.0] * 22).sentence()
     assert "no proof that it is not" in words
-    assert "With 212 cases this check has 80 % power to detect a coverage of 83.9 % or less." in words
-    assert "With 1 case no check can detect a shortfall." in check(calibrated(1.0), [0.0]).sentence()
-    assert "That is at least 50 %." in check(calibrated(0, 1.0), [0.0] * 99).sentence().splitlines()[1]
+    assert (
+        "With 212 cases this check has 80 % power to detect a coverage of 83.9 % or"
+        " less." in words
+    )
+    assert (
+        "With 1 case no check can detect a shortfall."
+        in check(calibrated(1.0), [0.0]).sentence()
+    )
+    assert (
+        "That is at least 50 %."
+        in check(calibrated(0, 1.0), [0.0] * 99).sentence().splitlines()[1]
+    )
     assert "hold everything" in check(calibrated(math.inf), [0.0]).sentence()
 
 
 @pytest.mark.parametrize(("level", "words"), [(0.9999999, "99.99999 %"), (0.05, "5 %")])
 def test_all_digits_of_a_level_are_said(level, words):
     assert (
-        check(calibrated(1.0, levels=[level]), [0.0]).sentence().startswith(f"Level {words}: of 1 new case ")
+        check(calibrated(1.0, levels=[level]), [0.0])
+        .sentence()
+        .startswith(f"Level {words}: of 1 new case ")
     )
 
 
 def test_words_for_a_promise_to_each_site():
-    plan = fc.plan(n_points={"A": 60, "B": 60}, confidence_level=0.9, promise="each-site")
+    plan = fc.plan(
+        n_points={"A": 60, "B": 60}, confidence_level=0.9, promise="each-site"
+    )
     rng = np.random.default_rng(0)
-    calibration = fc.calibrate(plan, [fc.report(plan, rng.random(60), site=site) for site in "AB"])
+    calibration = fc.calibrate(
+        plan, [fc.report(plan, rng.random(60), site=site) for site in "AB"]
+    )
     words = check(calibration, 2 * rng.random(300), site="A").sentence()
-    assert "have changed since the calibration, or it came out low for this site" in words
+    assert (
+        "have changed since the calibration, or it came out low for this site" in words
+    )
     assert "other sites" not in words
 
 
@@ -125,10 +152,19 @@ BINS = fc.Bins.uniform(0, 1, 50)
         ({"promise": "mixture", "curve": BINS}, False),
         ({"promise": "new-site"}, False),
     ],
-    ids=["curve", "private curve", "private bin", "mixture", "mixture of curves", "new site"],
+    ids=[
+        "curve",
+        "private curve",
+        "private bin",
+        "mixture",
+        "mixture of curves",
+        "new site",
+    ],
 )
 def test_every_kind_of_message_is_checked(options, known):
-    """How probable a low calibration is, is said where the distribution of the coverage is known."""
+    """How probable a low calibration is, is said where the distribution of the coverage
+    is known.
+    """
     rng = np.random.default_rng(0)
     calibration = fc.conformalize([rng.random(300) for _ in range(12)], **options)
     found = check(calibration, 2 * rng.random(300))
@@ -141,7 +177,7 @@ def test_every_kind_of_message_is_checked(options, known):
     assert answer(calibration, [0.0] * 9, site="1").covered == (9,)
 
 
-# -- groups ------------------------------------------------------------------------------------------------
+# -- groups ----------------------------------------------------------------------------
 
 SIZES = {"adult": {"A": 60, "B": 80}, "child": {"A": 40, "B": 30}}
 
@@ -182,13 +218,19 @@ def test_one_group_is_checked_answered_and_assessed_like_any_calibration(grouped
     found = check(child, scores, site="A")
     assert found.covered == int((scores <= grouped["child"].threshold).sum())
     made = answer(child, scores, site="A")
-    assert (made.covered, made.group, made.calibration) == ((found.covered,), "child", grouped.digest)
+    assert (made.covered, made.group, made.calibration) == (
+        (found.covered,),
+        "child",
+        grouped.digest,
+    )
     assert [row.site for row in compare(child, [made]).short] == ["A"]
-    with pytest.raises(ValueError, match="A: checks group 'child', and this is group 'adult'"):
+    with pytest.raises(
+        ValueError, match="A: checks group 'child', and this is group 'adult'"
+    ):
         compare(grouped["adult"], [made])
 
 
-# -- how many cases ----------------------------------------------------------------------------------------
+# -- how many cases --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("level", "low"), [(0.9, 0.8), (0.5, 0.2)])
@@ -210,16 +252,25 @@ def test_differences_too_small_to_find_are_refused():
 
 
 def test_scores_of_losses_are_described_as_what_they_are():
-    """Of a loss of 0.2 in each case, a score exceeds the threshold in one of five, whatever the sets hold."""
+    """Of a loss of 0.2 in each case, a score exceeds the threshold in one of five,
+    whatever the sets hold.
+    """
     rng = np.random.default_rng(0)
-    calibration = fc.conformalize({"A": rng.uniform(0.1, 1, 400)}, score="missed-labels", risk=0.2)
-    words = fc.monitoring.check(calibration, np.repeat([0.5, 0.95], [170, 30]), site="A").sentence()
+    calibration = fc.conformalize(
+        {"A": rng.uniform(0.1, 1, 400)}, score="missed-labels", risk=0.2
+    )
+    words = fc.monitoring.check(
+        calibration, np.repeat([0.5, 0.95], [170, 30]), site="A"
+    ).sentence()
     assert words.startswith(
-        "Level 80 %: of 200 new cases at A, 170 (85.0 %) have scores up to the threshold, which scores "
-        "exceed as often as the mean share that is missed, so the mean share that is found at A is between"
+        "Level 80 %: of 200 new cases at A, 170 (85.0 %) have scores up to the"
+        " threshold, which scores exceed as often as the mean share that is missed, so"
+        " the mean share that is found at A is between"
     )
     assert "this check has 80 % power to detect a share found of" in words
-    few = fc.monitoring.check(calibration, np.repeat([0.5, 0.95], [100, 100]), site="A").sentence()
+    few = fc.monitoring.check(
+        calibration, np.repeat([0.5, 0.95], [100, 100]), site="A"
+    ).sentence()
     assert "evidence of a share found below 80 %. Either cases at A differ" in few
     assert "inside" not in words + few
     assert "coverage" not in words + few

@@ -1,7 +1,8 @@
-"""Who stands out among sites, from their reports: levels, power, and what no such test can do.
+"""Who stands out among sites, from their reports: levels, power, and what no such test
+can do.
 
-Every simulation test states its runs; with the limits of support.py each fails by chance with probability
-at most 1e-7.
+Every simulation test states its runs; with the limits of support.py each fails by
+chance with probability at most 1e-7.
 """
 
 import math
@@ -25,7 +26,10 @@ def federation(odd, m=20, n=100):
     plan = fc.plan(n_sites=m, n_points=n, confidence_level=0.9, criterion="marginal")
     rng = np.random.default_rng(1)
     data = {f"site-{i:02d}": np.abs(rng.standard_normal(n)) for i in range(m)}
-    reports = [fc.report(plan, odd.get(name, 1.0) * scores, site=name) for name, scores in data.items()]
+    reports = [
+        fc.report(plan, odd.get(name, 1.0) * scores, site=name)
+        for name, scores in data.items()
+    ]
     return plan, reports, np.abs(rng.standard_normal(500))
 
 
@@ -45,7 +49,10 @@ def test_three_odd_sites_among_twenty():
     assert "stand out" in alone.sentence()
     assert alone.yardstick.assumption == "exponential tail"
     assert compare(*federation({})[:2]).odd == ()
-    assert "the estimated power to find one with doubled scores is 1." in found.power_sentence()
+    assert (
+        "the estimated power to find one with doubled scores is 1."
+        in found.power_sentence()
+    )
     few = compare(plan, reports[:4])
     assert few.power < 0.5
     assert few.power_sentence().endswith(", so finding nothing means little.")
@@ -53,11 +60,16 @@ def test_three_odd_sites_among_twenty():
 
 @pytest.mark.slow
 def test_the_middle_one_of_several_numbers_is_compared():
-    """Sites of two sizes, three numbers each; three odd sites are found, and no others."""
+    """Sites of two sizes, three numbers each; three odd sites are found, and no
+    others.
+    """
     sizes = {f"site-{i:02d}": 60 + 80 * (i % 2) for i in range(20)}
     plan = fc.plan(n_points=sizes, numbers=3)
     rng = np.random.default_rng(1)
-    scores = {site: ODD.get(site, 1.0) * np.abs(rng.standard_normal(n)) for site, n in sizes.items()}
+    scores = {
+        site: ODD.get(site, 1.0) * np.abs(rng.standard_normal(n))
+        for site, n in sizes.items()
+    }
     reports = [fc.report(plan, each, site=site) for site, each in scores.items()]
     found = compare(plan, reports, reference=np.abs(rng.standard_normal(2000)))
     assert set(names(found.odd)) == set(ODD)
@@ -67,17 +79,27 @@ def test_the_middle_one_of_several_numbers_is_compared():
 
 
 def test_sites_that_are_not_asked_do_not_occur():
-    """At one of two levels the largest site decides alone; at the other all are asked."""
+    """At one of two levels the largest site decides alone; at the other all are
+    asked.
+    """
     sizes = {"small": 30, "middle": 40, "large": 200}
     plan = fc.plan(n_points=sizes, confidence_level=[0.8, 0.9])
     asked = [
-        [site for site, ranks in zip(sizes, plan[level].local_ranks, strict=True) if ranks]
+        [
+            site
+            for site, ranks in zip(sizes, plan[level].local_ranks, strict=True)
+            if ranks
+        ]
         for level in (0.8, 0.9)
     ]
     assert asked == [["small", "middle", "large"], ["large"]]
-    reports = [fc.report(plan, np.arange(n) / n, site=site) for site, n in sizes.items()]
+    reports = [
+        fc.report(plan, np.arange(n) / n, site=site) for site, n in sizes.items()
+    ]
     for level, there in zip((0.8, 0.9), asked, strict=True):
-        found = compare(plan, reports, reference=np.arange(99) / 99, confidence_level=level)
+        found = compare(
+            plan, reports, reference=np.arange(99) / 99, confidence_level=level
+        )
         assert set(names(found.sites)) == set(there)
         assert found.left_out == ()
 
@@ -86,11 +108,21 @@ def test_the_numbers_of_one_group_are_compared():
     """In the group of children three sites are odd, among adults none."""
     rng = np.random.default_rng(1)
     sites = [f"site-{i:02d}" for i in range(20)]
-    plan = fc.plan(groups={"adult": dict.fromkeys(sites, 100), "child": dict.fromkeys(sites, 100)})
+    plan = fc.plan(
+        groups={"adult": dict.fromkeys(sites, 100), "child": dict.fromkeys(sites, 100)}
+    )
     labels = ["adult", "child"] * 100
-    factors = {site: np.where(np.array(labels) == "child", ODD.get(site, 1.0), 1.0) for site in sites}
+    factors = {
+        site: np.where(np.array(labels) == "child", ODD.get(site, 1.0), 1.0)
+        for site in sites
+    }
     reports = [
-        fc.report(plan, factors[site] * np.abs(rng.standard_normal(200)), groups=labels, site=site)
+        fc.report(
+            plan,
+            factors[site] * np.abs(rng.standard_normal(200)),
+            groups=labels,
+            site=site,
+        )
         for site in sites
     ]
     own = np.abs(rng.standard_normal(500))
@@ -108,9 +140,14 @@ def test_a_number_that_does_not_count_for_a_group_is_named():
         fc.report(plan, np.arange(60.0), groups=[1] * 30 + [2] * 30, site="A"),
         fc.report(plan, np.arange(70.0), groups=[1] * 40 + [2] * 30, site="B"),
     )
-    short = wrong.model_copy(update={"parts": (wrong.parts[0].model_copy(update={"n": 41}), wrong.parts[1])})
+    short = wrong.model_copy(
+        update={"parts": (wrong.parts[0].model_copy(update={"n": 41}), wrong.parts[1])}
+    )
     own = np.arange(50.0)
-    assert names(compare(plan, [good, short], group=2, reference=own).sites) == ["A", "B"]
+    assert names(compare(plan, [good, short], group=2, reference=own).sites) == [
+        "A",
+        "B",
+    ]
     found = compare(plan, [good, short], group=1, reference=own)
     assert names(found.sites) == ["A"]
     assert [refusal.source for refusal in found.refused] == ["B"]
@@ -118,11 +155,18 @@ def test_a_number_that_does_not_count_for_a_group_is_named():
 
 def test_a_group_is_chosen_if_and_only_if_there_are_groups():
     plan = fc.plan(groups={"adult": {"A": 30}, "child": {"A": 30}})
-    with pytest.raises(ValueError, match=r"this plan has groups, 'adult', 'child': ask about one of them"):
+    with pytest.raises(
+        ValueError,
+        match=r"this plan has groups, 'adult', 'child': ask about one of them",
+    ):
         compare(plan, [])
-    with pytest.raises(ValueError, match="group must be one of 'adult', 'child', got 'old'"):
+    with pytest.raises(
+        ValueError, match="group must be one of 'adult', 'child', got 'old'"
+    ):
         compare(plan, [], group="old")
-    with pytest.raises(ValueError, match="group must be left out: the plan has no groups"):
+    with pytest.raises(
+        ValueError, match="group must be left out: the plan has no groups"
+    ):
         compare(*federation({})[:2], group="child")
 
 
@@ -130,7 +174,10 @@ def test_a_site_of_infinite_scores_is_found():
     plan, reports, own = federation({})
     reports[4] = fc.report(plan, np.full(100, np.inf), site=reports[4].site)
     assert names(compare(plan, reports, reference=own).odd) == [reports[4].site]
-    for values in (reports, [fc.report(plan, np.ones(100), site=f"s{i}") for i in range(20)]):
+    for values in (
+        reports,
+        [fc.report(plan, np.ones(100), site=f"s{i}") for i in range(20)],
+    ):
         with pytest.raises(ValueError, match="equal, or infinite"):
             compare(plan, values)
 
@@ -145,7 +192,9 @@ def test_what_cannot_be_compared():
         with pytest.raises(ValueError, match="false_alarm"):
             compare(plan, reports, false_alarm=wrong)
     for wrong in ([], [[1.0]], [1.0, math.nan]):
-        with pytest.raises(ValueError, match="reference scores must be a flat array of numbers"):
+        with pytest.raises(
+            ValueError, match="reference scores must be a flat array of numbers"
+        ):
             compare(plan, reports, reference=wrong)
     with pytest.raises(ValueError, match="confidence_level must be one of"):
         compare(plan, reports, confidence_level=0.5)
@@ -165,17 +214,24 @@ def test_what_cannot_be_compared():
 
 def test_a_site_that_sends_infinity_is_left_out():
     plan = fc.plan(
-        n_points={**{f"s{i}": 100 for i in range(6)}, "tiny": 3}, confidence_level=0.9, local_ranks="paper"
+        n_points={**{f"s{i}": 100 for i in range(6)}, "tiny": 3},
+        confidence_level=0.9,
+        local_ranks="paper",
     )
     rng = np.random.default_rng(0)
-    reports = [fc.report(plan, rng.random(3 if s == "tiny" else 100), site=s) for s in plan.site_names]
+    reports = [
+        fc.report(plan, rng.random(3 if s == "tiny" else 100), site=s)
+        for s in plan.site_names
+    ]
     found = compare(plan, reports)
     assert found.left_out == ("tiny",)
     assert len(found.sites) == 6
 
 
 def test_drawn_cases_are_compared_as_what_they_are():
-    """A case drawn at random is a site of one score: its rank says nothing of the others."""
+    """A case drawn at random is a site of one score: its rank says nothing of the
+    others.
+    """
     plan = fc.plan(n_sites=12, n_points=50, promise="new-site")
     rng = np.random.default_rng(3)
     reports = [fc.report(plan, rng.random(50), site=str(i)) for i in range(12)]
@@ -184,13 +240,15 @@ def test_drawn_cases_are_compared_as_what_they_are():
     assert {site.n for site in found.sites} == {1}
 
 
-# -- levels and power ----------------------------------------------------------------------------------------
+# -- levels and power ------------------------------------------------------------------
 
 FAMILIES = {
     "half-normal": lambda rng, size: np.abs(rng.standard_normal(size)),
     "exponential": lambda rng, size: rng.exponential(size=size),
     "cauchy": lambda rng, size: np.abs(rng.standard_cauchy(size)),
-    "infinite": lambda rng, size: np.where(rng.random(size) < 0.135, np.inf, rng.exponential(size=size)),
+    "infinite": lambda rng, size: np.where(
+        rng.random(size) < 0.135, np.inf, rng.exponential(size=size)
+    ),
     "discrete": lambda rng, size: rng.integers(0, 8, size).astype(float),
 }
 
@@ -207,7 +265,9 @@ MANY = [(5, 10), (50, 100), pytest.param(500, 100, marks=pytest.mark.nightly)]
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("m", "n"), MANY)
 def test_with_reference_scores_the_level_holds_whatever_the_distribution(family, m, n):
-    """200 federations, each with 200 reference scores of its own; alarms are at most Binomial(200, 0.05)."""
+    """200 federations, each with 200 reference scores of its own; alarms are at most
+    Binomial(200, 0.05).
+    """
     rng = np.random.default_rng([m, n])
     l, runs, alarms = math.ceil(0.9 * n), 200, 0
     sizes, ranks = np.full(m, n), np.full(m, l)
@@ -220,26 +280,36 @@ def test_with_reference_scores_the_level_holds_whatever_the_distribution(family,
 
 @pytest.mark.parametrize(("m", "n"), MANY)
 def test_without_a_reference_the_level_holds_for_exponential_tails(m, n):
-    """1,000 federations; the simulated critical value errs by at most a Beta quantile of 1e-7."""
+    """1,000 federations; the simulated critical value errs by at most a Beta quantile
+    of 1e-7.
+    """
     rng = np.random.default_rng([m, n, 7])
     l, runs = math.ceil(0.9 * n), 1000
     sizes, ranks = np.full(m, n), np.full(m, l)
     p = [
-        EachOther().compare(3 + 2 * drawn("exponential", rng, m, n, l), sizes, ranks)[1].min()
+        EachOther()
+        .compare(3 + 2 * drawn("exponential", rng, m, n, l), sizes, ranks)[1]
+        .min()
         for _ in range(runs)
     ]
     level = stats.beta.isf(FALSE_ALARM / 2, 500, 9501)
-    assert sum(value <= 0.05 for value in p) <= stats.binom.isf(FALSE_ALARM / 2, runs, level)
+    assert sum(value <= 0.05 for value in p) <= stats.binom.isf(
+        FALSE_ALARM / 2, runs, level
+    )
     least = stats.beta.ppf(FALSE_ALARM / 2, 500, 9501)
     # The level is not wasted either.
-    assert sum(value <= 0.05 for value in p) >= stats.binom.ppf(FALSE_ALARM / 2, runs, least)
+    assert sum(value <= 0.05 for value in p) >= stats.binom.ppf(
+        FALSE_ALARM / 2, runs, least
+    )
 
 
 @pytest.mark.nightly
 def test_no_test_from_the_reports_alone_is_free_of_assumptions():
-    """The proof, in numbers: if all sites follow the mixture, it alarms with at least power / e.
+    """The proof, in numbers: if all sites follow the mixture, it alarms with at least
+    power / e.
 
-    2,000 federations each; both frequencies are within Hoeffding's limit of their probabilities.
+    2,000 federations each; both frequencies are within Hoeffding's limit of their
+    probabilities.
     """
     rng = np.random.default_rng(4)
     m, n, l, runs = 20, 100, 92, 2000
@@ -270,10 +340,14 @@ def test_position_and_scale_do_not_matter_without_a_reference(a, b):
 
 
 def test_exact_ranks_among_reference_scores():
-    """Against the negative hypergeometric law, counted: where may 2 of 3 new scores fall among 4 old ones."""
+    """Against the negative hypergeometric law, counted: where may 2 of 3 new scores
+    fall among 4 old ones.
+    """
     n, l, old = 3, 2, np.array([10.0, 20.0, 30.0, 40.0])
     placements = list(combinations(range(7), n))
-    below = np.array([taken[l - 1] - (l - 1) for taken in placements])  # old scores below the l-th new one
+    below = np.array(
+        [taken[l - 1] - (l - 1) for taken in placements]
+    )  # old scores below the l-th new one
     for k in range(5):
         value = np.array([5.0 + 10 * k])
         low, high = (below <= k).mean(), (below >= k).mean()
@@ -282,12 +356,16 @@ def test_exact_ranks_among_reference_scores():
 
 
 class TestPower:
-    """With 2,000 simulated federations the standard error is at most 0.0112; bounds are 6 of them away."""
+    """With 2,000 simulated federations the standard error is at most 0.0112; bounds are
+    6 of them away.
+    """
 
     n, l = np.full(20, 100), np.full(20, 90)
 
     def found(self, stick, draw, factor=2.0, runs=300, seed=4):
-        """How often one odd site among 20 is named, simulated through the comparison itself."""
+        """How often one odd site among 20 is named, simulated through the comparison
+        itself.
+        """
         rng, hits = np.random.default_rng(seed), 0
         for _ in range(runs):
             scores = np.sort(draw(rng, (20, 100)), axis=1)
@@ -300,18 +378,24 @@ class TestPower:
         reference = np.abs(np.random.default_rng(1).standard_normal(2000))
         stick = ReferenceScores(reference)
         seen = self.found(stick, lambda rng, shape: rng.choice(reference, shape), 1.4)
-        assert abs(stick.power(self.n, self.l, 0.05, 1.4) - seen) <= 6 * np.sqrt(0.25 / 300)
+        assert abs(stick.power(self.n, self.l, 0.05, 1.4) - seen) <= 6 * np.sqrt(
+            0.25 / 300
+        )
 
     def test_each_other(self):
         stick = EachOther()
         seen = self.found(stick, lambda rng, shape: rng.exponential(size=shape), 1.5)
-        assert abs(stick.power(self.n, self.l, 0.05, 1.5) - seen) <= 6 * np.sqrt(0.25 / 300 + 0.25 / 2000)
+        assert abs(stick.power(self.n, self.l, 0.05, 1.5) - seen) <= 6 * np.sqrt(
+            0.25 / 300 + 0.25 / 2000
+        )
 
 
 class TestTrainedReference:
     def test_small_reference_scores_are_suspected(self):
         n, l = np.full(8, 100), np.full(8, 90)
-        values = np.sort(np.abs(np.random.default_rng(2).standard_normal((8, 100))), axis=1)[:, 89]
+        values = np.sort(
+            np.abs(np.random.default_rng(2).standard_normal((8, 100))), axis=1
+        )[:, 89]
         reference = np.abs(np.random.default_rng(3).standard_normal(500))
         assert ReferenceScores(reference).suspicion(values, n, l) is None
         words = ReferenceScores(0.6 * reference).suspicion(values, n, l)
@@ -322,7 +406,12 @@ class TestTrainedReference:
 def test_what_is_compared_has_the_right_type():
     calibration = fc.conformalize({"A": range(40), "B": range(60)})
     report = fc.report(calibration.plan, range(40), site="A")
-    with pytest.raises(TypeError, match="checks of this calibration, got Report: to compare reports, give"):
+    with pytest.raises(
+        TypeError,
+        match="checks of this calibration, got Report: to compare reports, give",
+    ):
         fc.monitoring.compare(calibration, [report])
-    with pytest.raises(TypeError, match="document must be a Plan or a Calibration, got int"):
+    with pytest.raises(
+        TypeError, match="document must be a Plan or a Calibration, got int"
+    ):
         fc.monitoring.compare(3, [report])

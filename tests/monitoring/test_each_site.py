@@ -16,12 +16,22 @@ def sent(report):
 
 @pytest.mark.parametrize("options", [{}, {"criterion": "conditional", "delta": 0.1}])
 def test_a_promise_to_each_site_from_plan_to_verification(options):
-    plan = fc.plan(n_points={"A": 60, "B": 80}, confidence_level=[0.8, 0.9], promise="each-site", **options)
+    plan = fc.plan(
+        n_points={"A": 60, "B": 80},
+        confidence_level=[0.8, 0.9],
+        promise="each-site",
+        **options,
+    )
     assert fc.Plan.from_json(plan.to_json()) == plan
     rng = np.random.default_rng(0)
-    reports = [fc.report(plan, rng.random(n) * f, site=s) for s, n, f in (("A", 60, 1.0), ("B", 80, 9.0))]
+    reports = [
+        fc.report(plan, rng.random(n) * f, site=s)
+        for s, n, f in (("A", 60, 1.0), ("B", 80, 9.0))
+    ]
     calibration = fc.calibrate(plan, reports)
-    assert calibration.thresholds == tuple(max(pair) for pair in zip(*map(sent, reports), strict=True))
+    assert calibration.thresholds == tuple(
+        max(pair) for pair in zip(*map(sent, reports), strict=True)
+    )
     assert "sites may differ in any way" in assumption_sentences(calibration)[0]
     assert all(finding.holds for finding in verify(calibration, reports))
     alone = fc.calibrate(plan, reports[:1])
@@ -29,9 +39,16 @@ def test_a_promise_to_each_site_from_plan_to_verification(options):
     assert alone.missing == ("B",)
     assert all(finding.holds for finding in verify(alone, reports[:1]))
     part = calibration.parts[0]
-    levels = tuple(level.model_copy(update={"votes": 1}) for level in part.design.levels)
-    weaker = part.model_copy(update={"design": part.design.model_copy(update={"levels": levels})})
-    assert not all(finding.holds for finding in verify(calibration.model_copy(update={"parts": (weaker,)})))
+    levels = tuple(
+        level.model_copy(update={"votes": 1}) for level in part.design.levels
+    )
+    weaker = part.model_copy(
+        update={"design": part.design.model_copy(update={"levels": levels})}
+    )
+    assert not all(
+        finding.holds
+        for finding in verify(calibration.model_copy(update={"parts": (weaker,)}))
+    )
 
 
 def test_an_open_promise_to_each_site():

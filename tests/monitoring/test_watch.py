@@ -27,7 +27,10 @@ def check(site, period, missed, n=100, calibration=CALIBRATION, epsilon=None):
 
 
 def months(missed, site="A", **options):
-    return [check(site, f"2027-{i + 1:02}", number, **options) for i, number in enumerate(missed)]
+    return [
+        check(site, f"2027-{i + 1:02}", number, **options)
+        for i, number in enumerate(missed)
+    ]
 
 
 def test_periods():
@@ -35,7 +38,14 @@ def test_periods():
     assert period_text(*read_period("2027-03-01/2027-03-31")) == "2027-03"
     assert period_text(*read_period("2027-03-01/2027-03-30")) == "2027-03-01/2027-03-30"
     assert check("A", "2027-03-01/2027-03-31", 5) == check("A", "2027-03", 5)
-    for text in ("2027", "2027-13", "2027-02-30/2027-03-01", "2027-3", "2027-03-02/2027-03-01", "٢٠٢٧-٠٣"):
+    for text in (
+        "2027",
+        "2027-13",
+        "2027-02-30/2027-03-01",
+        "2027-3",
+        "2027-03-02/2027-03-01",
+        "٢٠٢٧-٠٣",
+    ):
         with pytest.raises(ValueError, match="period"):
             read_period(text)
         with pytest.raises(ValueError, match="period"):
@@ -62,10 +72,16 @@ def test_rows_of_a_site_that_drops():
     assert (one.named, other.named) == (False, True)
     assert one.verdict == "no evidence so far"
     assert (
-        "At B: below 90 %, alarm since 2027-03 (false alarm at this site at most 1 in 20" in result.sentence()
+        "At B: below 90 %, alarm since 2027-03 (false alarm at this site at most 1"
+        " in 20" in result.sentence()
     )
     assert "something has changed" in result.sentence()
-    assert (result.since, result.until, result.due, result.n) == ("2027-01", "2027-06", "2027-07", 1200)
+    assert (result.since, result.until, result.due, result.n) == (
+        "2027-01",
+        "2027-06",
+        "2027-07",
+        1200,
+    )
     assert other.coverage == pytest.approx(1 - 139 / 600)
     assert 0.65 < other.lower < other.coverage
     assert [point.n for point in together.points] == [200] * 6
@@ -77,12 +93,17 @@ def test_order_and_missing_periods_do_not_matter():
     assert watch(CALIBRATION, checks[::-1]).rows == watch(CALIBRATION, checks).rows
     fewer = watch(CALIBRATION, [checks[0], checks[2], *checks[3:]])
     assert [point.period for point in fewer.rows[1].points] == ["2027-01", "2027-03"]
-    weeks = [check("B", f"2027-01-{4 + 7 * i:02}/2027-01-{10 + 7 * i:02}", 3, n=20) for i in range(3)]
+    weeks = [
+        check("B", f"2027-01-{4 + 7 * i:02}/2027-01-{10 + 7 * i:02}", 3, n=20)
+        for i in range(3)
+    ]
     assert watch(CALIBRATION, weeks).due == "2027-01-25/2027-01-31"
 
 
 def test_few_cases_and_many():
-    assert watch(CALIBRATION, months([2], n=20)).rows[1].verdict == "too few cases to tell"
+    assert (
+        watch(CALIBRATION, months([2], n=20)).rows[1].verdict == "too few cases to tell"
+    )
     assert watch(CALIBRATION, months([50], n=5000)).rows[1].lower >= 0.9
 
 
@@ -93,7 +114,10 @@ def test_few_cases_and_many():
         ([check("A", None, 5)], "A: has no period"),
         ([check("A", "2027-03", 5)] * 2, "A: periods 2027-03 and 2027-03 overlap"),
         ([check("A", "2027-03", 5), check("A", "2027-03-31/2027-04-02", 5)], "overlap"),
-        ([check("A", "2027-03", 5, calibration=calibrated(1.5))], "checks another calibration"),
+        (
+            [check("A", "2027-03", 5, calibration=calibrated(1.5))],
+            "checks another calibration",
+        ),
     ],
 )
 def test_refused(checks, message):
@@ -110,7 +134,10 @@ def test_every_overlap_is_named():
 
 def test_last_period_of_the_calendar():
     assert watch(CALIBRATION, [check("A", "9999-12", 5)]).due == "no later period"
-    assert watch(CALIBRATION, [check("A", "0001-01-01/9999-12-31", 5)]).due == "no later period"
+    assert (
+        watch(CALIBRATION, [check("A", "0001-01-01/9999-12-31", 5)]).due
+        == "no later period"
+    )
 
 
 def test_wrong_types():
@@ -132,16 +159,20 @@ def test_private_counts():
     assert one.points[0].interval[0] < exact[1].points[0].interval[0]
 
 
-def calibrate(promise, sizes=(200, 200, 200), **options):
-    plan = fc.plan(n_points=dict(zip("ABC", sizes, strict=False)), promise=promise, **options)
+def calibrate(promise, sizes=(200, 200, 200), missing=(), **options):
+    """Calibrate sites A, B, ... of these sizes, of which some do not answer."""
+    named = dict(zip("ABCD", sizes, strict=False))
+    plan = fc.plan(n_points=named, promise=promise, **options)
     rng = np.random.default_rng(1)
-    return fc.calibrate(
-        plan, [fc.report(plan, rng.random(n), site=s) for s, n in zip("ABC", sizes, strict=False)]
-    )
+    scores = {site: rng.random(n) for site, n in named.items() if site not in missing}
+    reports = [fc.report(plan, own, site=site) for site, own in scores.items()]
+    return fc.calibrate(plan, reports)
 
 
 def test_a_mixture_is_not_pooled():
-    """B misses a quarter and sends nearly all cases; it has a tenth of the new cases."""
+    """B misses a quarter and sends nearly all cases; it has a tenth of the new
+    cases.
+    """
     calibration = calibrate("mixture", mixture={"A": 0.5, "B": 0.1, "C": 0.4})
     few = {"n": 20, "calibration": calibration}
     checks = [*months([1] * 9, **few), *months([1] * 9, "C", **few)]
@@ -158,7 +189,10 @@ def test_a_mixture_is_not_pooled():
 
 def test_each_site_has_its_own_distribution():
     calibration = calibrate("each-site")
-    checks = [*months([25] * 9, calibration=calibration), *months([10] * 9, "B", calibration=calibration)]
+    checks = [
+        *months([25] * 9, calibration=calibration),
+        *months([10] * 9, "B", calibration=calibration),
+    ]
     together, one, other = watch(calibration, checks).rows
     assert one.changed is not None
     assert together.changed is not None
@@ -167,9 +201,11 @@ def test_each_site_has_its_own_distribution():
 
 
 def test_nothing_is_promised_to_a_site_that_did_not_answer():
-    calibration = calibrate("each-site")
+    calibration = calibrate("each-site", (200, 200, 200, 200), missing="D")
     known = months([10] * 9, calibration=calibration)
-    together, _, stranger = watch(calibration, [*known, *months([50] * 9, "D", calibration=calibration)]).rows
+    together, _, stranger = watch(
+        calibration, [*known, *months([50] * 9, "D", calibration=calibration)]
+    ).rows
     assert stranger.alarm == "2027-01"
     assert together.alarm is together.changed is None
     assert together.n == 1800
@@ -177,10 +213,15 @@ def test_nothing_is_promised_to_a_site_that_did_not_answer():
 
 def test_a_new_site_is_watched_individually():
     plan = fc.plan(n_points={f"{i}": 50 for i in range(20)}, promise="new-site")
-    reports = [fc.report(plan, np.random.default_rng(i).random(50), site=f"{i}") for i in range(20)]
+    reports = [
+        fc.report(plan, np.random.default_rng(i).random(50), site=f"{i}")
+        for i in range(20)
+    ]
     calibration = fc.calibrate(plan, reports)
     rows = watch(calibration, months([40] * 3, calibration=calibration)).rows
-    assert [(row.site, row.alarm, row.change) for row in rows] == [("A", "2027-01", None)]
+    assert [(row.site, row.alarm, row.change) for row in rows] == [
+        ("A", "2027-01", None)
+    ]
 
 
 def test_levels_and_groups_of_cases():
@@ -188,7 +229,13 @@ def test_levels_and_groups_of_cases():
     calibration = fc.conformalize(scores, confidence_level=[0.8, 0.9])
     rng = np.random.default_rng(4)
     checks = [
-        answer(calibration, rng.random(100), site=site, by={"sex": ["f", "m"] * 50}, period=f"2027-0{month}")
+        answer(
+            calibration,
+            rng.random(100),
+            site=site,
+            by={"sex": ["f", "m"] * 50},
+            period=f"2027-0{month}",
+        )
         for site in "AB"
         for month in (1, 2)
     ]
@@ -205,19 +252,27 @@ def test_a_group_of_a_calibration():
     plan = fc.plan(groups={"adult": {"A": 100, "B": 80}, "child": {"A": 60, "B": 50}})
     rng = np.random.default_rng(0)
     reports = [
-        fc.report(plan, rng.random(sum(n)), site=site, groups=np.repeat(["adult", "child"], n))
+        fc.report(
+            plan, rng.random(sum(n)), site=site, groups=np.repeat(["adult", "child"], n)
+        )
         for site, n in {"A": (100, 60), "B": (80, 50)}.items()
     ]
     child = fc.calibrate(plan, reports)["child"]
-    checks = [answer(child, rng.random(50), site=site, period="2027-01") for site in "AB"]
+    checks = [
+        answer(child, rng.random(50), site=site, period="2027-01") for site in "AB"
+    ]
     assert [row.n for row in watch(child, checks).rows] == [100, 50, 50]
     with pytest.raises(ValueError, match="ask about one of them"):
         watch(child.whole, checks)
 
 
 def test_plan_of_a_watch():
-    """Ten sites of 20 cases a week: half of the drops within 3 weeks, nine in ten within 5 or 6."""
-    calibration = fc.conformalize({f"{i}": np.random.default_rng(i).random(79) for i in range(10)})
+    """Ten sites of 20 cases a week: half of the drops within 3 weeks, nine in ten
+    within 5 or 6.
+    """
+    calibration = fc.conformalize(
+        {f"{i}": np.random.default_rng(i).random(79) for i in range(10)}
+    )
     everywhere, one = plan_watch(calibration, 20)
     assert (everywhere.n_sites, everywhere.coverage) == (10, 0.85)
     assert everywhere.median[0] <= 3 <= everywhere.median[1] + 1

@@ -1,4 +1,6 @@
-"""A provisioned FLARE federation on this machine: certificates, mutual TLS, a process for everybody."""
+"""A provisioned FLARE federation on this machine: certificates, mutual TLS, a process
+for everybody.
+"""
 
 import contextlib
 import json
@@ -31,14 +33,21 @@ session.close()
 
 
 class Federation:
-    """Provisioned under a folder; every process that was started is ended with the context."""
+    """Provisioned under a folder; every process that was started is ended with the
+    context.
+    """
 
     def __init__(self, home, sites):
         self.home, self.sites = home, sites
         self.processes = {}
         port = free_port()
         people = [
-            {"name": "localhost", "type": "server", "org": "test", "fed_learn_port": port},
+            {
+                "name": "localhost",
+                "type": "server",
+                "org": "test",
+                "fed_learn_port": port,
+            },
             *({"name": site, "type": "client", "org": "test"} for site in sites),
             {"name": ADMIN, "type": "admin", "org": "test", "role": "lead"},
         ]
@@ -54,12 +63,20 @@ class Federation:
             "description": "test",
             "participants": people,
             "builders": [
-                {"path": f"nvflare.lighter.impl.{path}", "args": arguments} for path, arguments in builders
+                {"path": f"nvflare.lighter.impl.{path}", "args": arguments}
+                for path, arguments in builders
             ],
         }
         file = home / "project.yml"
         file.write_text(json.dumps(project))  # JSON is YAML
-        self.run("-m", "nvflare.lighter.provision", "-p", str(file), "-w", str(home / "provisioned"))
+        self.run(
+            "-m",
+            "nvflare.lighter.provision",
+            "-p",
+            str(file),
+            "-w",
+            str(home / "provisioned"),
+        )
 
     def __enter__(self):
         return self
@@ -99,12 +116,22 @@ class Federation:
         storage = str(self.server / "storage")
         text = json.dumps(resources).replace("/tmp/nvflare", storage)
         (self.server / "local" / "resources.json").write_text(text)
-        self.start("localhost", "server.server_train", "fed_server.json", "secure_train=true", "org=test")
+        self.start(
+            "localhost",
+            "server.server_train",
+            "fed_server.json",
+            "secure_train=true",
+            "org=test",
+        )
 
     def start_site(self, name, **settings):
-        """A site that lets in no code of a job's own, with one more class allowed and a file of its own."""
+        """A site that lets in no code of a job's own, with one more class allowed and a
+        file of its own.
+        """
         local = self.folder(name) / "local"
-        (local / "resources.json").write_text(json.dumps(self.allow(name, ALLOWED["site"])))
+        (local / "resources.json").write_text(
+            json.dumps(self.allow(name, ALLOWED["site"]))
+        )
         rights = json.loads((local / "authorization.json.default").read_text())
         for role in rights["permissions"].values():
             if isinstance(role, dict):
@@ -113,19 +140,35 @@ class Federation:
         lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
         (local / "fedconformal.toml").write_text("\n".join(lines))
         self.start(
-            name, "client.client_train", "fed_client.json", "secure_train=true", f"uid={name}", "org=test"
+            name,
+            "client.client_train",
+            "fed_client.json",
+            "secure_train=true",
+            f"uid={name}",
+            "org=test",
         )
 
     def allow(self, name, path):
-        """What a site's or the server's configuration says, with one class more; FLARE ships with its own."""
-        resources = json.loads((self.folder(name) / "local" / "resources.json.default").read_text())
+        """What a site's or the server's configuration says, with one class more; FLARE
+        ships with its own.
+        """
+        resources = json.loads(
+            (self.folder(name) / "local" / "resources.json.default").read_text()
+        )
         assert resources["class_list_enforcement_mode"] == "enforce"
         resources["class_allow_list"].append(path)
         return resources
 
     def start(self, name, module, startup, *settings):
         folder = self.folder(name)
-        command = [sys.executable, "-u", "-m", f"nvflare.private.fed.app.{module}", "-m", str(folder)]
+        command = [
+            sys.executable,
+            "-u",
+            "-m",
+            f"nvflare.private.fed.app.{module}",
+            "-m",
+            str(folder),
+        ]
         with (self.home / f"{name}.out").open("w") as out:
             self.processes[name] = subprocess.Popen(
                 [*command, "-s", startup, "--set", *settings, "config_folder=config"],
@@ -138,8 +181,12 @@ class Federation:
             )
 
     def submit(self, job):
-        """Send a job as an administrator does, once everybody is connected; its folder at the server."""
-        printed = self.run("-c", SUBMIT, str(self.folder(ADMIN)), str(job), str(len(self.sites)))
+        """Send a job as an administrator does, once everybody is connected; its folder
+        at the server.
+        """
+        printed = self.run(
+            "-c", SUBMIT, str(self.folder(ADMIN)), str(job), str(len(self.sites))
+        )
         return self.server / printed.split()[-1]
 
     def kill(self, name, *others):
@@ -154,7 +201,10 @@ class Federation:
             time.sleep(0.2)
 
     def logs(self):
-        return "\n".join(f"{log}:\n{log.read_text()[-3000:]}" for log in sorted(self.home.glob("*.out")))
+        return "\n".join(
+            f"{log}:\n{log.read_text()[-3000:]}"
+            for log in sorted(self.home.glob("*.out"))
+        )
 
 
 def free_port():
@@ -164,7 +214,9 @@ def free_port():
 
 
 def end_processes(home):
-    """Kill by number whatever was started for this federation: jobs run in sessions of their own."""
+    """Kill by number whatever was started for this federation: jobs run in sessions of
+    their own.
+    """
     mark = f"{MARK}={home}".encode()
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

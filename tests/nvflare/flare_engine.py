@@ -1,4 +1,6 @@
-"""FLARE's engine without any process: each site is an executor in a workspace of its own, called here."""
+"""FLARE's engine without any process: each site is an executor in a workspace of its
+own, called here.
+"""
 
 import json
 import shutil
@@ -17,13 +19,16 @@ from nvflare.app_common.decomposers import common_decomposers
 
 from fedconformal.nvflare import ConformalController, ConformalExecutor
 
-common_decomposers.register()  # as FLARE's processes do when they start: how arrays travel
+# as FLARE's processes do when they start: how arrays travel
+common_decomposers.register()
 
 JOB = "f0f0f0f0-0000-4000-8000-000000000001"
 
 
 class Scores(ConformalExecutor):
-    """Answers with what it is given, as a job's own code would; an exception is raised instead."""
+    """Answers with what it is given, as a job's own code would; an exception is raised
+    instead.
+    """
 
     def __init__(self, values):
         super().__init__()
@@ -32,11 +37,15 @@ class Scores(ConformalExecutor):
     def scores(self, plan, model, fl_ctx):
         if isinstance(self.values, BaseException):
             raise self.values
-        return self.values(plan, model, fl_ctx) if callable(self.values) else self.values
+        return (
+            self.values(plan, model, fl_ctx) if callable(self.values) else self.values
+        )
 
 
 class LocalFlare(WFCommSpec):
-    """The engine and the communicator of a server; the sites answer in reverse order."""
+    """The engine and the communicator of a server; the sites answer in reverse
+    order.
+    """
 
     def __init__(self, home, sites, tamper=lambda name, result: result, job=JOB):
         self.home, self.tamper, self.job = home, tamper, job
@@ -77,7 +86,13 @@ class LocalFlare(WFCommSpec):
             handler.handle_event(event_type, fl_ctx)
 
     def broadcast_and_wait(
-        self, task, fl_ctx, targets=None, min_responses=1, wait_time_after_min_received=0, abort_signal=None
+        self,
+        task,
+        fl_ctx,
+        targets=None,
+        min_responses=1,
+        wait_time_after_min_received=0,
+        abort_signal=None,
     ):
         assert (min_responses, type(task.timeout)) == (0, int)
         for number, name in enumerate(reversed(targets)):
@@ -86,7 +101,9 @@ class LocalFlare(WFCommSpec):
                 return
             self.sent.append((name, task.data))
             data = Shareable.from_bytes(task.data.to_bytes())
-            result = self.sites[name].execute(task.name, data, self.context(name), Signal())
+            result = self.sites[name].execute(
+                task.name, data, self.context(name), Signal()
+            )
             result = self.tamper(name, result)
             if result is None:
                 continue
@@ -95,17 +112,25 @@ class LocalFlare(WFCommSpec):
             asked.result = Shareable.from_bytes(self.results[name])
             try:
                 task.result_received_cb(client_task=asked, fl_ctx=fl_ctx)
-            except Exception:  # FLARE logs it, ends the task, and returns as if nothing were wrong
+            except (
+                Exception
+            ):  # FLARE logs it, ends the task, and returns as if nothing were wrong
                 return
-            self.late = lambda asked=asked: task.result_received_cb(client_task=asked, fl_ctx=fl_ctx)
+            self.late = lambda asked=asked: task.result_received_cb(
+                client_task=asked, fl_ctx=fl_ctx
+            )
 
     def deploy(self, recipe):
-        """The controller of a recipe as the server makes it from an exported job, with its files in place."""
+        """The controller of a recipe as the server makes it from an exported job, with
+        its files in place.
+        """
         with TemporaryDirectory() as folder:
             recipe.export(folder)
             (config,) = Path(folder).rglob("config")
             shutil.copytree(config, self.workspace.get_app_config_dir(self.job))
-            workflow = json.loads((config / "config_fed_server.json").read_text())["workflows"][-1]
+            workflow = json.loads((config / "config_fed_server.json").read_text())[
+                "workflows"
+            ][-1]
         assert workflow["path"] == "fedconformal.nvflare.ConformalController"
         return ConformalController(**workflow["args"])
 

@@ -26,8 +26,13 @@ def scores(plan, model):
 while flare.is_running():
     received = flare.receive()
     if flare.is_train():
-        noise = np.random.default_rng().normal(scale=1e-16, size=3) + 1e-15 * np.random.default_rng().random()
-        trained = {name: np.asarray(value) + noise for name, value in received.params.items()}
+        noise = (
+            np.random.default_rng().normal(scale=1e-16, size=3)
+            + 1e-15 * np.random.default_rng().random()
+        )
+        trained = {
+            name: np.asarray(value) + noise for name, value in received.params.items()
+        }
         flare.send(flare.FLModel(params=trained))
     else:
         flare.send(fc.nvflare.answer(received, scores))

@@ -1,6 +1,8 @@
-"""A job whose training never gives the same model twice, and whose second site waits for a file.
+"""A job whose training never gives the same model twice, and whose second site waits
+for a file.
 
-``resumed_job.py home`` trains and calibrates in FLARE's simulator, with reports and model in ``home/kept``.
+``resumed_job.py home`` trains and calibrates in FLARE's simulator, with reports and
+model in ``home/kept``.
 """
 
 import os
@@ -24,5 +26,7 @@ recipe = NumpyFedAvgRecipe(
 )
 plan = fc.plan(n_points={"site-1": 40, "site-2": 40}, confidence_level=0.8)
 fc.nvflare.add_conformal(recipe, plan, timeout=300, reports=str(home / "kept"))
-run = recipe.execute(SimEnv(num_clients=2, workspace_root=str(home / "simulation"), log_config="concise"))
+run = recipe.execute(
+    SimEnv(num_clients=2, workspace_root=str(home / "simulation"), log_config="concise")
+)
 print(fc.nvflare.read_calibration(run).n_answers, "sites answered")

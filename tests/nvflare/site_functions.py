@@ -1,4 +1,6 @@
-"""What sites name in their own configuration: scores, and the trouble that a site can be in."""
+"""What sites name in their own configuration: scores, and the trouble that a site can
+be in.
+"""
 
 import logging
 import os
@@ -39,7 +41,9 @@ def poses_as_north(plan, model, fl_ctx):
     """A site can run what it likes: this one answers in another's name."""
     from fedconformal.nvflare import _site
 
-    report = fc.report(plan, answers(plan, model, fl_ctx), site="north").to_json(indent=None)
+    report = fc.report(plan, answers(plan, model, fl_ctx), site="north").to_json(
+        indent=None
+    )
     honest = _site.make_answer
     _site.make_answer = lambda question, sent: honest(question, report)
     return answers(plan, model, fl_ctx)

@@ -1,4 +1,6 @@
-"""Jobs: the model that travels, rounds that are resumed, who must be there, and what a job leaves."""
+"""Jobs: the model that travels, rounds that are resumed, who must be there, and what a
+job leaves.
+"""
 
 import json
 import logging
@@ -36,7 +38,12 @@ from fedconformal.protocol import model_digest
 DATA = {name: np.random.default_rng(i).random(50) for i, name in enumerate("ABC")}
 PLAN = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
 EXPECTED = fc.calibrate(PLAN, [fc.report(PLAN, DATA[site], site=site) for site in DATA])
-MODEL = {"weights": np.arange(6.0).reshape(2, 3), "nested": {"bias": [1, 2.5]}, "name": "m", "raw": b"\x00"}
+MODEL = {
+    "weights": np.arange(6.0).reshape(2, 3),
+    "nested": {"bias": [1, 2.5]},
+    "name": "m",
+    "raw": b"\x00",
+}
 RETRAINED = {**MODEL, "weights": np.nextafter(MODEL["weights"], 9)}
 ARRAYS = {"weights": MODEL["weights"], "bias": np.float32([0.5])}
 
@@ -49,26 +56,39 @@ def federation(tmp_path):
 def train(federation, model):
     """Leave a model as an earlier workflow of the same job does."""
     learnable = make_model_learnable(model, {})
-    federation.fl_ctx.set_prop(AppConstants.GLOBAL_MODEL, learnable, private=True, sticky=False)
+    federation.fl_ctx.set_prop(
+        AppConstants.GLOBAL_MODEL, learnable, private=True, sticky=False
+    )
 
 
 def digests_sent(federation):
     return {model_digest(data["model"]) for _, data in federation.sent}
 
 
-# -- the model ---------------------------------------------------------------------------------------------
+# -- the model -------------------------------------------------------------------------
 
 
 def test_the_model_that_the_training_left_travels_with_the_plan(federation):
     train(federation, MODEL)
-    plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8, terms={"model": MODEL})
+    plan = fc.plan(
+        n_points=dict.fromkeys(DATA, 50), confidence_level=0.8, terms={"model": MODEL}
+    )
     assert federation.run(ConformalController(plan)) == []
     assert digests_sent(federation) == {plan.terms.model}
     train(federation, RETRAINED)
-    (panic,) = federation.run(ConformalController(plan, reports=str(federation.home / "other")))
-    assert f"the plan names the model {plan.terms.model}, and this job has {model_digest(RETRAINED)}" in panic
-    federation.fl_ctx.set_prop(AppConstants.GLOBAL_MODEL, None, private=True, sticky=False)
-    (panic,) = federation.run(ConformalController(plan, reports=str(federation.home / "third")))
+    (panic,) = federation.run(
+        ConformalController(plan, reports=str(federation.home / "other"))
+    )
+    assert (
+        f"the plan names the model {plan.terms.model}, and this job has"
+        f" {model_digest(RETRAINED)}" in panic
+    )
+    federation.fl_ctx.set_prop(
+        AppConstants.GLOBAL_MODEL, None, private=True, sticky=False
+    )
+    (panic,) = federation.run(
+        ConformalController(plan, reports=str(federation.home / "third"))
+    )
     assert "and none travels with it" in panic
     assert len(federation.sent) == 3
 
@@ -77,7 +97,12 @@ def test_a_round_without_a_model_is_told_in_the_log(federation, caplog):
     assert federation.run(ConformalController(PLAN)) == []
     assert "no model travels with the plan: the sites must have it" in caplog.text
     caplog.clear()
-    assert federation.run(ConformalController(PLAN, model=MODEL, reports=str(federation.home / "new"))) == []
+    assert (
+        federation.run(
+            ConformalController(PLAN, model=MODEL, reports=str(federation.home / "new"))
+        )
+        == []
+    )
     assert "no model" not in caplog.text
 
 
@@ -103,10 +128,12 @@ def test_or_with_the_job_whatever_was_trained(federation):
     assert digests_sent(federation) == {model_digest(MODEL)}
 
 
-# -- rounds that are resumed -------------------------------------------------------------------------------
+# -- rounds that are resumed -----------------------------------------------------------
 
 
-def test_another_job_goes_on_from_the_kept_reports_and_asks_no_site_twice(federation, tmp_path):
+def test_another_job_goes_on_from_the_kept_reports_and_asks_no_site_twice(
+    federation, tmp_path
+):
     options = {"reports": str(tmp_path / "kept")}
     federation.abort_after = 2
     (panic,) = federation.run(ConformalController(PLAN, **options))
@@ -116,7 +143,9 @@ def test_another_job_goes_on_from_the_kept_reports_and_asks_no_site_twice(federa
     assert federation.run(ConformalController(PLAN, **options)) == []
     assert [name for name, _ in federation.sent] == ["C", "B", "A"]
     assert read_calibration(tmp_path / "server").to_json() == EXPECTED.to_json()
-    assert federation.run(ConformalController(PLAN, **options)) == []  # nobody is asked any more
+    assert (
+        federation.run(ConformalController(PLAN, **options)) == []
+    )  # nobody is asked any more
     assert len(federation.sent) == 3
 
 
@@ -134,7 +163,10 @@ def test_a_resumed_round_asks_those_who_are_missing_with_the_model_that_was_kept
     assert len(federation.run(ConformalController(PLAN, **options))) == 1
     train(federation, RETRAINED)  # the same job once more: it differs in the last bit
     federation.abort_after = None
-    assert federation.run(federation.deploy(ConformalRecipe(PLAN, **options, **later))) == []
+    assert (
+        federation.run(federation.deploy(ConformalRecipe(PLAN, **options, **later)))
+        == []
+    )
     assert [name for name, _ in federation.sent] == ["C", "B", "A"]
     assert digests_sent(federation) == {model_digest(model)}
     told = "the round is resumed with the model in" in caplog.text
@@ -142,7 +174,9 @@ def test_a_resumed_round_asks_those_who_are_missing_with_the_model_that_was_kept
     assert read_calibration(tmp_path / "server").to_json() == EXPECTED.to_json()
 
 
-def test_a_controller_of_one_s_own_resumes_with_the_kept_model_too(federation, tmp_path):
+def test_a_controller_of_one_s_own_resumes_with_the_kept_model_too(
+    federation, tmp_path
+):
     controller = ConformalController(PLAN)
     controller.set_communicator(federation)
     for model in (MODEL, None):
@@ -162,14 +196,19 @@ def test_a_given_model_is_never_replaced_by_another(federation, tmp_path):
     assert "reports must be the folder of this model" in panic
 
 
-# -- who is there ------------------------------------------------------------------------------------------
+# -- who is there ----------------------------------------------------------------------
 
 
-def test_a_round_with_too_few_sites_is_refused_unless_it_is_told_otherwise(federation, caplog):
+def test_a_round_with_too_few_sites_is_refused_unless_it_is_told_otherwise(
+    federation, caplog
+):
     caplog.set_level(logging.INFO)
     plan = fc.plan(n_sites=["A", "B", "C", "D", "E", "F"], confidence_level=0.8)
     (panic,) = federation.run(ConformalController(plan))
-    assert "no calibration: at least 6 sites must be there, got 3 of 6 (missing: 'D', 'E', 'F')" in panic
+    assert (
+        "no calibration: at least 6 sites must be there, got 3 of 6 (missing: 'D', 'E',"
+        " 'F')" in panic
+    )
     assert federation.sent == []
     (results,) = (federation.home / "server").glob(JOB)
     assert not (results / "calibration.json").exists()
@@ -188,12 +227,17 @@ def test_a_round_with_too_few_sites_is_refused_unless_it_is_told_otherwise(feder
         (PLAN, {"min_clients": 1, "min_sites": 2}, 1),
     ],
 )
-def test_by_default_a_job_starts_with_as_many_sites_as_its_plan_needs(plan, options, expected, tmp_path):
+def test_by_default_a_job_starts_with_as_many_sites_as_its_plan_needs(
+    plan, options, expected, tmp_path
+):
     ConformalRecipe(plan, name="job", **options).export(str(tmp_path))
-    assert json.loads((tmp_path / "job" / "meta.json").read_text())["min_clients"] == expected
+    assert (
+        json.loads((tmp_path / "job" / "meta.json").read_text())["min_clients"]
+        == expected
+    )
 
 
-# -- what a job leaves -------------------------------------------------------------------------------------
+# -- what a job leaves -----------------------------------------------------------------
 
 
 class Tracker(AnalyticsReceiver):
@@ -216,22 +260,31 @@ class Tracker(AnalyticsReceiver):
 
 @pytest.mark.parametrize("levels", [0.8, [0.8, 0.9]])
 @pytest.mark.parametrize(
-    "packed", [lambda model: model, FLModelUtils.to_shareable], ids=["model", "shareable"]
+    "packed",
+    [lambda model: model, FLModelUtils.to_shareable],
+    ids=["model", "shareable"],
 )
-def test_figures_of_the_round_are_in_the_summary_beside_those_of_the_training(levels, packed, federation):
+def test_figures_of_the_round_are_in_the_summary_beside_those_of_the_training(
+    levels, packed, federation
+):
     tracker = Tracker()
     plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=levels)
     controller = ConformalController(plan)
     federation.handlers = [MetricsArtifactWriter(), tracker, controller]
     federation.fire_event(EventType.START_RUN, federation.fl_ctx)
     trained = packed(FLModel(metrics={"accuracy": 0.5}, current_round=4))
-    federation.fl_ctx.set_prop(AppConstants.AGGREGATION_RESULT, trained, private=True, sticky=False)
+    federation.fl_ctx.set_prop(
+        AppConstants.AGGREGATION_RESULT, trained, private=True, sticky=False
+    )
     federation.fire_event(AppEventType.AFTER_AGGREGATION, federation.fl_ctx)
     assert federation.run(controller) == []
     federation.fire_event(EventType.END_RUN, federation.fl_ctx)
     (file,) = federation.home.rglob("metrics_summary.json")
     summary = json.loads(file.read_text())
-    found = {metric["name"]: metric["value"] for metric in summary["final_aggregated_metrics"]}
+    found = {
+        metric["name"]: metric["value"]
+        for metric in summary["final_aggregated_metrics"]
+    }
     calibration = read_calibration(federation.home / "server")
     figures = {"conformal_sites": 3}
     for level in plan.confidence_levels:
@@ -245,7 +298,9 @@ def test_figures_of_the_round_are_in_the_summary_beside_those_of_the_training(le
 
 def test_an_infinite_threshold_is_in_the_summary(federation):
     federation.sites = {site: Scores(scores[:4]) for site, scores in DATA.items()}
-    controller = ConformalController(fc.plan(n_sites=list(DATA), confidence_level=0.99), min_sites=3)
+    controller = ConformalController(
+        fc.plan(n_sites=list(DATA), confidence_level=0.99), min_sites=3
+    )
     federation.handlers = [MetricsArtifactWriter(), controller]
     federation.fire_event(EventType.START_RUN, federation.fl_ctx)
     assert federation.run(controller) == []
@@ -257,7 +312,9 @@ def test_an_infinite_threshold_is_in_the_summary(federation):
 
 
 class Environment(ExecEnv):
-    """An environment that deletes its workspace when it is stopped, as POC mode does."""
+    """An environment that deletes its workspace when it is stopped, as POC mode
+    does.
+    """
 
     def __init__(self, folder):
         super().__init__()
@@ -280,10 +337,14 @@ class Environment(ExecEnv):
             self.folder.rename(self.folder.with_name("gone"))
 
 
-def test_the_calibration_of_a_run_is_read_and_kept_before_flare_deletes_it(federation, tmp_path):
+def test_the_calibration_of_a_run_is_read_and_kept_before_flare_deletes_it(
+    federation, tmp_path
+):
     assert federation.run(ConformalController(PLAN)) == []
     environment = Environment(tmp_path / "server")
-    assert read_calibration(Run(environment, "job"), keep=tmp_path / "results") == EXPECTED
+    assert (
+        read_calibration(Run(environment, "job"), keep=tmp_path / "results") == EXPECTED
+    )
     assert not environment.folder.exists()
     (kept,) = (tmp_path / "results").iterdir()
     assert fc.Calibration.read(kept / "calibration.json") == EXPECTED
@@ -292,7 +353,9 @@ def test_the_calibration_of_a_run_is_read_and_kept_before_flare_deletes_it(feder
     assert {path.name for path in kept.iterdir()} == {"calibration.json", "reports"}
 
 
-def test_every_run_is_kept_in_a_new_folder_that_the_log_names(federation, tmp_path, caplog):
+def test_every_run_is_kept_in_a_new_folder_that_the_log_names(
+    federation, tmp_path, caplog
+):
     caplog.set_level(logging.INFO)
     assert federation.run(ConformalController(PLAN)) == []
     (tmp_path / "link").symlink_to(tmp_path / "nothing there")
@@ -309,7 +372,10 @@ def test_a_folder_that_cannot_be_made_costs_no_result(federation, tmp_path):
     assert federation.run(ConformalController(PLAN)) == []
     environment = Environment(tmp_path / "server")
     (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match=rf"keep must be a folder, got .*; the results are in {tmp_path}"):
+    with pytest.raises(
+        ValueError,
+        match=rf"keep must be a folder, got .*; the results are in {tmp_path}",
+    ):
         read_calibration(Run(environment, "job"), keep=tmp_path / "file")
     assert environment.stopped == [False, False]
     assert read_calibration(environment.folder) == EXPECTED
@@ -319,25 +385,35 @@ def test_a_result_that_flare_has_deleted_is_told(federation, tmp_path):
     assert federation.run(ConformalController(PLAN)) == []
     run = Run(Environment(tmp_path / "server"), "job")
     run.get_result()
-    with pytest.raises(ValueError, match=r"has deleted it: call read_calibration\(run\) in place of"):
+    with pytest.raises(
+        ValueError, match=r"has deleted it: call read_calibration\(run\) in place of"
+    ):
         read_calibration(run)
 
 
-def test_a_job_without_a_calibration_says_why_and_keeps_what_there_is_to_look_at(federation, tmp_path):
+def test_a_job_without_a_calibration_says_why_and_keeps_what_there_is_to_look_at(
+    federation, tmp_path
+):
     environment = Environment(tmp_path / "server")
     environment.status = "FINISHED:EXECUTION_EXCEPTION"
     words = "the job ended with the status FINISHED:EXECUTION_EXCEPTION: "
-    with pytest.raises(ValueError, match=rf"^{words}no calibration\.json, and no reason why \(its"):
+    with pytest.raises(
+        ValueError, match=rf"^{words}no calibration\.json, and no reason why \(its"
+    ):
         read_calibration(Run(environment, "job"))
     (panic,) = federation.run(ConformalController(PLAN, min_sites=4))
-    assert panic.startswith("no calibration: at least 4 sites must be there, got 3 of 3")
+    assert panic.startswith(
+        "no calibration: at least 4 sites must be there, got 3 of 3"
+    )
     with pytest.raises(ValueError, match=f"^{words}{panic}"):
         read_calibration(Run(environment, "job"))
     assert environment.stopped == [False] * 4
     assert environment.folder.exists()
 
 
-def test_an_early_result_that_cannot_be_fetched_stops_the_federation(tmp_path, monkeypatch):
+def test_an_early_result_that_cannot_be_fetched_stops_the_federation(
+    tmp_path, monkeypatch
+):
     class Poc(Environment, PocEnv):
         pass
 
@@ -351,7 +427,7 @@ def test_an_early_result_that_cannot_be_fetched_stops_the_federation(tmp_path, m
     assert environment.stopped == [False]
 
 
-# -- errors at the server ----------------------------------------------------------------------------------
+# -- errors at the server --------------------------------------------------------------
 
 
 def test_a_report_that_cannot_be_kept_ends_the_job_and_the_round_can_be_resumed(
@@ -381,45 +457,68 @@ def test_an_answer_after_the_round_changes_nothing(federation, tmp_path, caplog)
     before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
     federation.late()
     assert "A answered when the round was over: left out" in caplog.text
-    assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
+    assert {
+        file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()
+    } == before
 
 
-# -- what FLARE deletes ------------------------------------------------------------------------------------
+# -- what FLARE deletes ----------------------------------------------------------------
 
 
 def wiped(mode, home, monkeypatch):
     """A federation below a folder that FLARE empties, which is returned too."""
     if mode == "simulator":
-        return LocalFlare(home, {"A": Scores(DATA["A"])}, job="simulate_job"), "empties before every run"
+        return (
+            LocalFlare(home, {"A": Scores(DATA["A"])}, job="simulate_job"),
+            "empties before every run",
+        )
     monkeypatch.setenv("NVFLARE_POC_WORKSPACE", str(home))
     return LocalFlare(home, {"A": Scores(DATA["A"])}), "deletes after a run"
 
 
 @pytest.mark.parametrize("mode", ["simulator", "POC"])
-def test_ledgers_and_reports_where_flare_deletes_them_are_refused(mode, tmp_path, monkeypatch):
+def test_ledgers_and_reports_where_flare_deletes_them_are_refused(
+    mode, tmp_path, monkeypatch
+):
     home = tmp_path / "workspace"
     federation, words = wiped(mode, home, monkeypatch)
     plan = fc.plan(
-        n_points={"A": 50}, confidence_level=0.8, privacy=fc.Privacy(8.0, fc.Bins.uniform(0, 1, 20))
+        n_points={"A": 50},
+        confidence_level=0.8,
+        privacy=fc.Privacy(8.0, fc.Bins.uniform(0, 1, 20)),
     )
     local = federation.local("A")
     for path in ("book", str(tmp_path / "{site}")):
         name = path.replace("{site}", "A")
         fc.Ledger.create(local / name).set_budget("mine", 8.0)
-        (local / "fedconformal.toml").write_text(f'ledger = "{path}"\ndataset = "mine"\n')
+        (local / "fedconformal.toml").write_text(
+            f'ledger = "{path}"\ndataset = "mine"\n'
+        )
         reports = str(tmp_path / f"reports of {local / name}".replace("/", "-"))
-        panics = federation.run(ConformalController(plan, reports=str(tmp_path / reports)))
+        panics = federation.run(
+            ConformalController(plan, reports=str(tmp_path / reports))
+        )
         assert bool(panics) == (path == "book")
-    assert f"ledger must be outside of {home}, which" in (home / "A" / "fedconformal-log").read_text()
+    assert (
+        f"ledger must be outside of {home}, which"
+        in (home / "A" / "fedconformal-log").read_text()
+    )
     assert words in (home / "A" / "fedconformal-log").read_text()
     assert fc.Ledger(tmp_path / "A").spent("mine") == 8
     key = fc.SigningKey.new()
     (local / "policy.toml").write_text(f'sum_with = ["{key.public_key}"]\n')
     (local / "own.key").touch(mode=0o600)
     (local / "own.key").write_bytes(key.to_pem())
-    (local / "fedconformal.toml").write_text('policy = "policy.toml"\nsigning_key = "own.key"\n')
-    federation.run(ConformalController(fc.plan(n_points={"A": 50}, confidence_level=0.8)))
-    assert f"sum_record must be outside of {home}" in (home / "A" / "fedconformal-log").read_text()
+    (local / "fedconformal.toml").write_text(
+        'policy = "policy.toml"\nsigning_key = "own.key"\n'
+    )
+    federation.run(
+        ConformalController(fc.plan(n_points={"A": 50}, confidence_level=0.8))
+    )
+    assert (
+        f"sum_record must be outside of {home}"
+        in (home / "A" / "fedconformal-log").read_text()
+    )
     (panic,) = federation.run(ConformalController(plan, reports=str(home / "kept")))
     assert f"reports must be outside of {home}" in panic
     assert words in panic

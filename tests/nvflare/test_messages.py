@@ -1,4 +1,6 @@
-"""FLARE's tasks and results without its processes: everything travels as FLARE's own bytes."""
+"""FLARE's tasks and results without its processes: everything travels as FLARE's own
+bytes.
+"""
 
 import json
 import logging
@@ -34,7 +36,12 @@ from fedconformal.nvflare._controller import read_model
 from fedconformal.protocol import model_digest
 
 TASK, CHECK_TASK = "conformal", "conformal_check"
-MODEL = {"weights": np.arange(6.0).reshape(2, 3), "nested": {"bias": [1, 2.5]}, "name": "m", "raw": b"\x00"}
+MODEL = {
+    "weights": np.arange(6.0).reshape(2, 3),
+    "nested": {"bias": [1, 2.5]},
+    "name": "m",
+    "raw": b"\x00",
+}
 
 SECRET = "patient 4711"
 GUIDE = Path(__file__).parents[2] / "docs" / "nvflare.md"
@@ -49,7 +56,9 @@ PLAN = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
 
 
 def reports(plan, data, **options):
-    return [fc.report(plan, scores, site=name, **options) for name, scores in data.items()]
+    return [
+        fc.report(plan, scores, site=name, **options) for name, scores in data.items()
+    ]
 
 
 @pytest.fixture
@@ -76,7 +85,9 @@ def ask(federation, plan, **options):
     "plan",
     [
         fc.plan(confidence_level=0.9),
-        fc.plan(n_points={"A": 50, "B": 50, "C": 50, "D": 70}, confidence_level=[0.8, 0.9]),
+        fc.plan(
+            n_points={"A": 50, "B": 50, "C": 50, "D": 70}, confidence_level=[0.8, 0.9]
+        ),
     ],
     ids=["open", "missing"],
 )
@@ -88,7 +99,9 @@ def test_the_same_calibration_as_from_files(plan, flare):
     expected = fc.calibrate(plan, reports(plan, DATA)).to_json()
     assert (results / "calibration.json").read_text() == expected + "\n"
     assert read_calibration(results).to_json() == expected
-    kept = [fc.Report.read(file) for file in (results / "reports").glob("report-*.json")]
+    kept = [
+        fc.Report.read(file) for file in (results / "reports").glob("report-*.json")
+    ]
     assert sorted(kept, key=lambda report: report.site) == reports(plan, DATA)
 
 
@@ -99,26 +112,45 @@ def test_every_plan_gives_the_same_bytes_as_through_files(name, flare, tmp_path)
     for site, files in given.files.items():
         lines = [f"{key} = {json.dumps(text)}\n" for key, text in files.items()]
         (federation.local(site) / "fedconformal.toml").write_text("".join(lines))
-    assert federation.run(federation.deploy(ConformalRecipe(given.plan, timeout=5))) == []
-    sent, expected = given.expected()
-    assert read_calibration(federation.home / "server" / JOB).to_json() == expected.to_json()
-    assert sorted(Shareable.from_bytes(result)["report"] for result in federation.results.values()) == sorted(
-        report.to_json(indent=None) for report in sent
+    assert (
+        federation.run(federation.deploy(ConformalRecipe(given.plan, timeout=5))) == []
     )
+    sent, expected = given.expected()
+    assert (
+        read_calibration(federation.home / "server" / JOB).to_json()
+        == expected.to_json()
+    )
+    assert sorted(
+        Shareable.from_bytes(result)["report"] for result in federation.results.values()
+    ) == sorted(report.to_json(indent=None) for report in sent)
 
 
-def test_without_code_of_its_own_the_site_names_its_function(flare, monkeypatch, tmp_path):
+def test_without_code_of_its_own_the_site_names_its_function(
+    flare, monkeypatch, tmp_path
+):
     custom = tmp_path / "custom"
     custom.mkdir()
-    (custom / "hospital_scores.py").write_text("def scores(plan, model, fl_ctx):\n    return range(50)\n")
+    (custom / "hospital_scores.py").write_text(
+        "def scores(plan, model, fl_ctx):\n    return range(50)\n"
+    )
     monkeypatch.syspath_prepend(custom)
-    settings = {"A": 'scores = "hospital_scores:scores"', "B": 'scores = "hospital_scores"', "C": ""}
+    settings = {
+        "A": 'scores = "hospital_scores:scores"',
+        "B": 'scores = "hospital_scores"',
+        "C": "",
+    }
     federation = flare({name: ConformalExecutor() for name in settings})
     for name, text in settings.items():
         (federation.local(name) / "fedconformal.toml").write_text(text)
     assert ask(federation, PLAN).missing == ("B", "C")
-    assert 'scores must be "package.module:function"' in (tmp_path / "B" / "fedconformal-log").read_text()
-    assert "a training script's answer(), got None" in (tmp_path / "C" / "fedconformal-log").read_text()
+    assert (
+        'scores must be "package.module:function"'
+        in (tmp_path / "B" / "fedconformal-log").read_text()
+    )
+    assert (
+        "a training script's answer(), got None"
+        in (tmp_path / "C" / "fedconformal-log").read_text()
+    )
 
 
 @pytest.mark.parametrize(
@@ -130,7 +162,9 @@ def test_without_code_of_its_own_the_site_names_its_function(flare, monkeypatch,
         ("no toml at all", "Traceback"),
     ],
 )
-def test_a_site_whose_configuration_is_wrong_answers_nothing(text, reason, flare, tmp_path):
+def test_a_site_whose_configuration_is_wrong_answers_nothing(
+    text, reason, flare, tmp_path
+):
     federation = flare()
     (federation.local("A") / "fedconformal.toml").write_text(text)
     assert ask(federation, PLAN).missing == ("A",)
@@ -149,20 +183,27 @@ def test_whatever_is_raised_stays_in_the_site_s_own_log(error, flare, tmp_path, 
     assert f"the server receives only: {Failure.SCORES.meaning}" in caplog.text
 
 
-def test_the_site_s_log_has_what_leaves_and_is_where_flare_does_not_stream_from(flare, tmp_path):
+def test_the_site_s_log_has_what_leaves_and_is_where_flare_does_not_stream_from(
+    flare, tmp_path
+):
     federation = flare()
     ask(federation, PLAN)
     report = Shareable.from_bytes(federation.results["B"])["report"]
     assert (
-        f"this is everything that leaves the site: {report}" in (tmp_path / "B/fedconformal-log").read_text()
+        f"this is everything that leaves the site: {report}"
+        in (tmp_path / "B/fedconformal-log").read_text()
     )
     assert list((tmp_path / "B" / JOB).iterdir()) == []  # the folder of a job's logs
-    assert validate_text_file_name("fedconformal-log") != ""  # FLARE's console does not show it
+    assert (
+        validate_text_file_name("fedconformal-log") != ""
+    )  # FLARE's console does not show it
     assert (tmp_path / "B" / "fedconformal-log").stat().st_mode & 0o077 == 0
     assert len(federation.results["B"]) <= 2048
 
 
-def test_a_log_that_cannot_be_written_loses_the_detail_and_nothing_else(flare, tmp_path, caplog):
+def test_a_log_that_cannot_be_written_loses_the_detail_and_nothing_else(
+    flare, tmp_path, caplog
+):
     caplog.set_level(logging.DEBUG)
     federation = flare({**DATA, "A": RuntimeError(SECRET)})
     federation.local("A")
@@ -177,7 +218,10 @@ def test_a_broken_context_is_a_code_too(flare, capfd):
     fl_ctx = federation.context("A")
     del fl_ctx.get_engine().workspace
     result = executor.execute(TASK, Shareable(), fl_ctx, Signal())
-    assert (result.get_return_code(), result["failure"]) == (ReturnCode.EXECUTION_EXCEPTION, Failure.SITE)
+    assert (result.get_return_code(), result["failure"]) == (
+        ReturnCode.EXECUTION_EXCEPTION,
+        Failure.SITE,
+    )
     assert "Traceback" not in capfd.readouterr().err
 
 
@@ -189,7 +233,9 @@ def test_a_site_speaks_under_the_name_that_it_was_provisioned_under(flare):
 
     found = ask(flare(tamper=pose), PLAN)
     assert found.missing == ("B",)
-    assert [(r.source, r.reason) for r in found.refused] == [("B", "registered as 'B', but reports as 'C'")]
+    assert [(r.source, r.reason) for r in found.refused] == [
+        ("B", "registered as 'B', but reports as 'C'")
+    ]
 
 
 STRANGE = {
@@ -219,9 +265,14 @@ def test_a_reply_that_is_none_is_refused_and_named(tamper, flare):
         (7, "FLARE's error code unknown"),
     ],
 )
-def test_flare_s_own_errors_count_as_missing_and_their_text_is_not_repeated(code, words, flare, caplog):
+def test_flare_s_own_errors_count_as_missing_and_their_text_is_not_repeated(
+    code, words, flare, caplog
+):
     caplog.set_level(logging.INFO)
-    found = ask(flare(tamper=lambda name, result: make_reply(code) if name == "A" else result), PLAN)
+    found = ask(
+        flare(tamper=lambda name, result: make_reply(code) if name == "A" else result),
+        PLAN,
+    )
     assert found.missing == ("A",)
     assert f"A sent no report: {words}" in caplog.text
     assert SECRET not in caplog.text
@@ -229,7 +280,9 @@ def test_flare_s_own_errors_count_as_missing_and_their_text_is_not_repeated(code
 
 @pytest.mark.parametrize("content", [{}, {"plan": b"x", "ask": 1}, {"model": 3}])
 def test_a_question_that_is_none_gets_a_code(content, flare):
-    result = Scores(DATA["A"]).execute(TASK, Shareable(content), flare().context("A"), Signal())
+    result = Scores(DATA["A"]).execute(
+        TASK, Shareable(content), flare().context("A"), Signal()
+    )
     assert result["failure"] == Failure.PLAN
 
 
@@ -238,11 +291,13 @@ def test_nobody_answers(flare):
     (panic,) = federation.run(ConformalController(PLAN, timeout=0.5))
     assert panic.startswith("no calibration: ")
     assert not list(federation.home.rglob("calibration.json"))
-    with pytest.raises(ValueError, match="the job has ended: no calibration: 0 sites answered"):
+    with pytest.raises(
+        ValueError, match="the job has ended: no calibration: 0 sites answered"
+    ):
         read_calibration(federation.home)
 
 
-# -- jobs --------------------------------------------------------------------------------------------------
+# -- jobs ------------------------------------------------------------------------------
 
 
 def exported(recipe, folder):
@@ -256,7 +311,9 @@ def exported(recipe, folder):
 
 
 def test_an_exported_job_holds_every_argument_and_no_code(tmp_path, recwarn):
-    awkward = fc.plan(n_points={"north (a) {HOME}": 50, 'so"uth\\ {': 50}, confidence_level=0.8)
+    awkward = fc.plan(
+        n_points={"north (a) {HOME}": 50, 'so"uth\\ {': 50}, confidence_level=0.8
+    )
     options = {
         "timeout": 7.5,
         "on_refused": "raise",
@@ -265,8 +322,13 @@ def test_an_exported_job_holds_every_argument_and_no_code(tmp_path, recwarn):
         "min_sites": 2,
         "check": True,
     }
-    files, job = exported(ConformalRecipe(awkward, name="round", model=MODEL, **options), tmp_path / "jobs")
-    assert [file for file in files if file.parts[:2] != ("app", "config")] == [Path("meta.json")]
+    files, job = exported(
+        ConformalRecipe(awkward, name="round", model=MODEL, **options),
+        tmp_path / "jobs",
+    )
+    assert [file for file in files if file.parts[:2] != ("app", "config")] == [
+        Path("meta.json")
+    ]
     assert not [file for file in files if file.suffix == ".py"]
     *_, workflow = job["server"]["workflows"]
     assert workflow["path"] == "fedconformal.nvflare.ConformalController"
@@ -281,7 +343,9 @@ def test_an_exported_job_holds_every_argument_and_no_code(tmp_path, recwarn):
         "tasks": [TASK, CHECK_TASK],
         "executor": {"path": "fedconformal.nvflare.ConformalExecutor", "args": {}},
     }
-    assert [str(warning.message) for warning in recwarn if "ecret" in str(warning.message)] == []
+    assert [
+        str(warning.message) for warning in recwarn if "ecret" in str(warning.message)
+    ] == []
 
 
 @pytest.mark.parametrize("path", ALLOWED.values())
@@ -290,23 +354,37 @@ def test_a_site_allows_one_class_by_the_name_in_the_guide(path, flare):
     authorizer, federation = ComponentPathAuthorizer(), flare()
     workspace = federation.context("A").get_workspace()
     resources = federation.local("A") / "resources.json"
-    resources.write_text(json.dumps({"class_allow_list": list(DEFAULT_CLASS_ALLOW_LIST)}))
+    resources.write_text(
+        json.dumps({"class_allow_list": list(DEFAULT_CLASS_ALLOW_LIST)})
+    )
     with pytest.raises(UnsafeComponentError, match="not in allow_list"):
-        authorizer.authorize_component_config({"path": path, "args": {}}, workspace=workspace)
+        authorizer.authorize_component_config(
+            {"path": path, "args": {}}, workspace=workspace
+        )
     resources.write_text(json.dumps({"class_allow_list": [path]}))
-    authorizer.authorize_component_config({"path": path, "args": {}}, workspace=workspace)
+    authorizer.authorize_component_config(
+        {"path": path, "args": {}}, workspace=workspace
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        ({"plan": PLAN, "timeout": 0}, ValueError, "timeout must be a finite number of seconds"),
+        (
+            {"plan": PLAN, "timeout": 0},
+            ValueError,
+            "timeout must be a finite number of seconds",
+        ),
         ({"plan": PLAN, "on_refused": "ignore"}, ValueError, "on_refused must be"),
         ({"plan": 5}, TypeError, "plan must be a Plan"),
         ({"plan": "../elsewhere"}, TypeError, "plan must be a Plan"),
         ({"plan": ".."}, TypeError, "plan must be a Plan"),
         ({"plan": ""}, TypeError, "plan must be a Plan"),
-        ({"plan": PLAN, "reports": "kept"}, ValueError, "reports must be an absolute path at the server"),
+        (
+            {"plan": PLAN, "reports": "kept"},
+            ValueError,
+            "reports must be an absolute path at the server",
+        ),
     ],
 )
 def test_a_controller_that_cannot_work_is_not_made(arguments, error, words):

@@ -1,4 +1,6 @@
-"""FLARE as users run it: the simulator, and a provisioned federation with mutual TLS."""
+"""FLARE as users run it: the simulator, and a provisioned federation with mutual
+TLS.
+"""
 
 import contextlib
 import functools
@@ -40,7 +42,9 @@ def home(tmp_path):
 
 
 def simulated(test):
-    """Repeat a test whose simulator lost a site: FLARE chooses ports that another process may take first."""
+    """Repeat a test whose simulator lost a site: FLARE chooses ports that another
+    process may take first.
+    """
 
     @functools.wraps(test)
     def run(home):
@@ -60,7 +64,9 @@ def simulated(test):
 
 
 def run_python(home, *arguments):
-    """Start Python with processes that can be found again, and everything that they print in one file."""
+    """Start Python with processes that can be found again, and everything that they
+    print in one file.
+    """
     paths = os.pathsep.join([str(Path(__file__).parent), *sys.path[1:]])
     with (home / "printed").open("a") as out:
         return subprocess.Popen(
@@ -88,17 +94,32 @@ def wait_for(process, home):
 
 
 def run_example(home, *options, sites, rounds):
-    """Run the guide's command, compare the calibration with files, and return what was printed."""
-    (command,) = re.findall(r"^python examples/nvflare/job\.py$", GUIDE.read_text(), re.MULTILINE)
-    options = ["--keep", home / "results", "--sites", sites, "--rounds", rounds, *options]
+    """Run the guide's command, compare the calibration with files, and return what was
+    printed.
+    """
+    (command,) = re.findall(
+        r"^python examples/nvflare/job\.py$", GUIDE.read_text(), re.MULTILINE
+    )
+    options = [
+        "--keep",
+        home / "results",
+        "--sites",
+        sites,
+        "--rounds",
+        rounds,
+        *options,
+    ]
     printed = wait_for(run_python(home, *command.split()[1:], *options), home)
     (kept,) = (home / "results").iterdir()
     plan = fc.Plan.read(kept / "reports" / "plan.json")
     scores = scores_under(Folder.read_model(kept / "reports"), sites=sites)
     expected = fc.calibrate(
-        plan, [fc.report(plan, scores[site], site=site, score=plan.score) for site in scores]
+        plan,
+        [fc.report(plan, scores[site], site=site, score=plan.score) for site in scores],
     )
-    assert fc.Calibration.read(kept / "calibration.json").to_json() == expected.to_json()
+    assert (
+        fc.Calibration.read(kept / "calibration.json").to_json() == expected.to_json()
+    )
     assert expected.n_answers == sites
     return printed
 
@@ -119,7 +140,11 @@ def test_a_job_in_the_simulator_gives_the_same_calibration_as_files(home):
 def test_the_guide_in_the_simulator(home):
     """Four sites, three rounds, and the lines that the guide shows."""
     printed = run_example(home, "--workspace", home / "simulation", sites=4, rounds=3)
-    shown = GUIDE.read_text().split("(the test runs it and compares):\n\n")[1].split("\n\n")[0]
+    shown = (
+        GUIDE.read_text()
+        .split("(the test runs it and compares):\n\n")[1]
+        .split("\n\n")[0]
+    )
     lines = [line.strip() for line in shown.splitlines()]
     assert len(lines) == 7
     assert [line for line in lines if line not in printed] == []
@@ -128,11 +153,15 @@ def test_the_guide_in_the_simulator(home):
 @pytest.mark.nightly
 @simulated
 def test_a_training_script_in_a_process_of_its_own_answers_too(home):
-    run_example(home, "--external", "--workspace", home / "simulation", sites=2, rounds=1)
+    run_example(
+        home, "--external", "--workspace", home / "simulation", sites=2, rounds=1
+    )
 
 
 @pytest.mark.nightly
-def test_the_guide_in_poc_mode_keeps_the_calibration_when_flare_deletes_its_workspace(home):
+def test_the_guide_in_poc_mode_keeps_the_calibration_when_flare_deletes_its_workspace(
+    home,
+):
     """With FLARE's default clean-up; a process for the server and for every site."""
     run_example(home, "--poc", sites=2, rounds=1)
     assert not (home / "poc").exists()
@@ -152,13 +181,22 @@ def scores_under(model, sites):
 
 @pytest.mark.nightly
 @simulated
-def test_a_round_is_resumed_with_its_model_after_the_server_died_and_the_job_trained_another(home):
+def test_a_round_is_resumed_with_its_model_after_the_server_died(
+    home,
+):
     first = run_python(home, Path(__file__).parent / "resumed_job.py", home)
-    wait_until(lambda: list(home.glob("kept/report-site-1-*")) and (home / "asked-site-2").exists(), home)
+    wait_until(
+        lambda: (
+            list(home.glob("kept/report-site-1-*")) and (home / "asked-site-2").exists()
+        ),
+        home,
+    )
     end_processes(home)
     first.wait()
     (home / "go-on").touch()
-    printed = wait_for(run_python(home, Path(__file__).parent / "resumed_job.py", home), home)
+    printed = wait_for(
+        run_python(home, Path(__file__).parent / "resumed_job.py", home), home
+    )
     assert "2 sites answered" in printed
     assert any("the round is resumed with the model in" in line for line in printed)
     (once,) = (home / "asked-site-1").read_text().split()
@@ -173,9 +211,12 @@ from site_functions import Simulated
 
 home, level = sys.argv[1], float(sys.argv[2])
 privacy = fc.Privacy(epsilon=8.0, bins=fc.Bins.uniform(0, 1, 20))
-plan = fc.plan(n_points={"site-1": 200, "site-2": 200}, confidence_level=level, privacy=privacy)
+sizes = {"site-1": 200, "site-2": 200}
+plan = fc.plan(n_points=sizes, confidence_level=level, privacy=privacy)
 recipe = fc.nvflare.ConformalRecipe(plan, Simulated(), name="private", timeout=60)
-run = recipe.execute(SimEnv(num_clients=2, workspace_root=f"{home}/simulation", log_config="concise"))
+workspace = f"{home}/simulation"
+options = {"workspace_root": workspace, "log_config": "concise"}
+run = recipe.execute(SimEnv(num_clients=2, **options))
 print(fc.nvflare.read_calibration(run).n_answers, "sites answered")
 """
 
@@ -186,12 +227,18 @@ def test_private_rounds_in_the_simulator_are_charged_to_ledgers_that_outlive_it(
     books = {site: fc.Ledger.create(home / site) for site in ("site-1", "site-2")}
     local = home / "simulation" / "private" / "local"
     local.mkdir(parents=True)
-    (local / "fedconformal.toml").write_text(f'ledger = "{home}/{{site}}"\ndataset = "mine"\n')
+    (local / "fedconformal.toml").write_text(
+        f'ledger = "{home}/{{site}}"\ndataset = "mine"\n'
+    )
     for book in books.values():
         book.set_budget("mine", 8.0)
-    assert "2 sites answered" in wait_for(run_python(home, "-c", PRIVATE, home, 0.8), home)
+    assert "2 sites answered" in wait_for(
+        run_python(home, "-c", PRIVATE, home, 0.8), home
+    )
     assert [book.spent("mine") for book in books.values()] == [8, 8]
-    again = run_python(home, "-c", PRIVATE, home, 0.7)  # another plan: the budget is used up
+    again = run_python(
+        home, "-c", PRIVATE, home, 0.7
+    )  # another plan: the budget is used up
     assert again.wait(timeout=900) != 0
     printed = (home / "printed").read_text()
     for site in books:
@@ -206,8 +253,11 @@ from nvflare.recipe import SimEnv
 from site_functions import Simulated
 
 home = sys.argv[1]
-recipe = fc.nvflare.ConformalRecipe(fc.Plan.read(f"{home}/plan.json"), Simulated(), name="masked", timeout=60)
-run = recipe.execute(SimEnv(num_clients=3, workspace_root=f"{home}/simulation", log_config="concise"))
+plan = fc.Plan.read(f"{home}/plan.json")
+recipe = fc.nvflare.ConformalRecipe(plan, Simulated(), name="masked", timeout=60)
+workspace = f"{home}/simulation"
+options = {"workspace_root": workspace, "log_config": "concise"}
+run = recipe.execute(SimEnv(num_clients=3, **options))
 open(f"{home}/calibration.json", "w").write(fc.nvflare.read_calibration(run).to_json())
 """
 
@@ -220,13 +270,16 @@ def test_a_masked_round_in_the_simulator_is_the_same_as_through_files(home):
     keys = {site: fc.SigningKey.new() for site in sites}
     public = {site: key.public_key for site, key in keys.items()}
     bins = fc.Bins.uniform(0, 1, 50)
-    plan = fc.plan(n_points=dict.fromkeys(sites, 200), keys=public, curve=bins, masked=True)
+    plan = fc.plan(
+        n_points=dict.fromkeys(sites, 200), keys=public, curve=bins, masked=True
+    )
     (home / "plan.json").write_text(plan.to_json())
     for site, key in keys.items():
         (home / f"{site}.pem").touch(mode=0o600)
         (home / f"{site}.pem").write_bytes(key.to_pem())
         (home / f"{site}.toml").write_text(
-            f'sum_with = {[*public.values()]}\nmin_sum_with = 2\nsum_record = "{site}.sums"\n'
+            f"sum_with = {[*public.values()]}\nmin_sum_with = 2\nsum_record ="
+            f' "{site}.sums"\n'
         )
     local = home / "simulation" / "masked" / "local"
     local.mkdir(parents=True)
@@ -234,8 +287,12 @@ def test_a_masked_round_in_the_simulator_is_the_same_as_through_files(home):
         f'signing_key = "{home}/{{site}}.pem"\npolicy = "{home}/{{site}}.toml"\n'
     )
     wait_for(run_python(home, "-c", MASKED, home), home)
-    policy = fc.SitePolicy(sum_with=public.values(), min_sum_with=2, sum_record=home / "files.sums")
-    reports = [fc.report(plan, scores_of(s), site=s, key=keys[s], policy=policy) for s in sites]
+    policy = fc.SitePolicy(
+        sum_with=public.values(), min_sum_with=2, sum_record=home / "files.sums"
+    )
+    reports = [
+        fc.report(plan, scores_of(s), site=s, key=keys[s], policy=policy) for s in sites
+    ]
     assert fc.Calibration.read(home / "calibration.json") == fc.calibrate(plan, reports)
 
 
@@ -248,7 +305,9 @@ def wait_until(condition, home, seconds=600):
 
 @pytest.mark.nightly
 def test_a_provisioned_federation_with_sites_that_fail_hang_die_and_lie(home):
-    """A job without any code, at sites that let none in; the functions are the sites' own."""
+    """A job without any code, at sites that let none in; the functions are the sites'
+    own.
+    """
     sites = {
         "north": "answers",
         "south": "answers",
@@ -271,16 +330,21 @@ def test_a_provisioned_federation_with_sites_that_fail_hang_die_and_lie(home):
         began = federation.folder("dies") / "began"
         federation.wait_until(began.exists, "a site is computing its scores")
         federation.kill("dies", int(began.read_text()))
-        federation.wait_until((results / "calibration.json").exists, "the calibration is there")
+        federation.wait_until(
+            (results / "calibration.json").exists, "the calibration is there"
+        )
 
-        # FLARE waits for word of the site that died, 15 minutes long, and gives no result away.
+        # FLARE waits for word of the site that died, 15 minutes long, and gives no
+        # result away.
         kit = str(federation.folder(ADMIN))
         run = Run(ProdEnv(kit, login_timeout=60.0, username=ADMIN), results.name)
         calibration = read_calibration(run, keep=home / "kept")
         assert run.get_status() == "RUNNING"
         (kept,) = (home / "kept").iterdir()
         assert fc.Calibration.read(kept / "calibration.json") == calibration
-        reports = [fc.report(plan, scores_of(site), site=site) for site in ("north", "south")]
+        reports = [
+            fc.report(plan, scores_of(site), site=site) for site in ("north", "south")
+        ]
         refusal = calibration.refused[0]
         expected = fc.calibrate(plan, reports, on_refused="skip", unreadable=[refusal])
         assert calibration.to_json() == expected.to_json()
@@ -293,18 +357,29 @@ def test_a_provisioned_federation_with_sites_that_fail_hang_die_and_lie(home):
         assert "raises sent no report: the site could not compute its scores" in log
         for site in ("hangs", "dies"):
             assert f"{site} did not answer within 60 s" in log
-        # FLARE streams its own log to the server, and a function's words with it: but no word of ours.
-        resources = json.loads((federation.folder("raises") / "local" / "resources.json").read_text())
+        # FLARE streams its own log to the server, and a function's words with it: but
+        # no word of ours.
+        resources = json.loads(
+            (federation.folder("raises") / "local" / "resources.json").read_text()
+        )
         assert resources["allow_log_streaming"] is True
-        federation.wait_until(lambda: holding(federation.server, LOUD), "the stream has arrived")
+        federation.wait_until(
+            lambda: holding(federation.server, LOUD), "the stream has arrived"
+        )
         assert holding(federation.server, SECRET) == []
         assert SECRET in (federation.folder("raises") / "fedconformal-log").read_text()
         assert SECRET not in log
 
 
 def holding(folder, text):
-    """The files in which a text is found; FLARE packs and removes the folder of a job that is over."""
-    return [file for file in folder.rglob("*") if any(text.encode() in part for part in contents(file))]
+    """The files in which a text is found; FLARE packs and removes the folder of a job
+    that is over.
+    """
+    return [
+        file
+        for file in folder.rglob("*")
+        if any(text.encode() in part for part in contents(file))
+    ]
 
 
 def contents(file):

@@ -16,15 +16,29 @@ from flare_engine import JOB, LocalFlare, Scores
 from nvflare.apis.fl_constant import FLContextKey
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.app_common.abstract.fl_model import FLModel
-from nvflare.app_common.executors.client_api_executor import ClientAPIExecutor, ExecutionMode
+from nvflare.app_common.executors.client_api_executor import (
+    ClientAPIExecutor,
+    ExecutionMode,
+)
 from nvflare.app_common.utils.fl_model_utils import FLModelUtils
 
-from fedconformal.nvflare import ConformalController, ConformalExecutor, Failure, answer, calibrate, check
+from fedconformal.nvflare import (
+    ConformalController,
+    ConformalExecutor,
+    Failure,
+    answer,
+    calibrate,
+    check,
+)
 
 SECRET = "patient 4711"
 MODEL = {"w": np.arange(3.0)}
-CASES = {site: np.random.default_rng(i).normal(size=(50, 4)) for i, site in enumerate("ABC")}
-PLAN = fc.plan(n_points=dict.fromkeys(CASES, 50), confidence_level=0.8, score="absolute")
+CASES = {
+    site: np.random.default_rng(i).normal(size=(50, 4)) for i, site in enumerate("ABC")
+}
+PLAN = fc.plan(
+    n_points=dict.fromkeys(CASES, 50), confidence_level=0.8, score="absolute"
+)
 
 
 def cases_of(site, model):
@@ -33,14 +47,21 @@ def cases_of(site, model):
 
 def reports(plan=PLAN):
     return [
-        fc.report(plan, np.abs(cases["truth"] - cases["prediction"]), site=site, score=plan.score)
+        fc.report(
+            plan,
+            np.abs(cases["truth"] - cases["prediction"]),
+            site=site,
+            score=plan.score,
+        )
         for site in CASES
         for cases in [cases_of(site, MODEL)]
     ]
 
 
 class Script(ClientAPIExecutor):
-    """FLARE's executor of a training script, of which one turn of the loop runs here."""
+    """FLARE's executor of a training script, of which one turn of the loop runs
+    here.
+    """
 
     def __init__(self, turn):
         super().__init__(ExecutionMode.IN_PROCESS, task_script_path="client.py")
@@ -55,7 +76,11 @@ class Script(ClientAPIExecutor):
 class Federation(LocalFlare):
     """Sites whose own executor finds one of a training script for every other task."""
 
-    turn = staticmethod(lambda site, received: answer(received, lambda plan, model: cases_of(site, model)))
+    turn = staticmethod(
+        lambda site, received: answer(
+            received, lambda plan, model: cases_of(site, model)
+        )
+    )
 
     def context(self, name):
         fl_ctx = super().context(name)
@@ -106,14 +131,18 @@ def test_calibrations_are_checked_where_the_script_has_new_cases(federation):
 
 
 @pytest.mark.parametrize("error", [RuntimeError(SECRET), KeyboardInterrupt(SECRET)])
-def test_whatever_the_script_raises_stays_in_the_site_s_own_log(error, federation, caplog):
+def test_whatever_the_script_raises_stays_in_the_site_s_own_log(
+    error, federation, caplog
+):
     def fail(plan, model):
         raise error
 
     federation.turn = lambda site, received: answer(received, fail)
     with pytest.raises(ValueError, match="0 sites answered"):
         ask(federation)
-    assert {Shareable.from_bytes(sent)["failure"] for sent in federation.results.values()} == {Failure.SCORES}
+    assert {
+        Shareable.from_bytes(sent)["failure"] for sent in federation.results.values()
+    } == {Failure.SCORES}
     assert SECRET not in caplog.text
     assert SECRET in log_of(federation, "A")
 
@@ -124,10 +153,13 @@ def test_the_site_s_policy_binds_the_script_and_its_own_function_comes_first(
     (federation.local("A") / "strict.toml").write_text("private_only = true\n")
     (federation.local("A") / "fedconformal.toml").write_text('policy = "strict.toml"\n')
     (tmp_path / "hospital_script.py").write_text(
-        "def scores(plan, model, fl_ctx):\n    return {'truth': [0.0] * 50, 'prediction': [7.0] * 50}\n"
+        "def scores(plan, model, fl_ctx):\n    return {'truth': [0.0] * 50,"
+        " 'prediction': [7.0] * 50}\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    (federation.local("B") / "fedconformal.toml").write_text('scores = "hospital_script:scores"\n')
+    (federation.local("B") / "fedconformal.toml").write_text(
+        'scores = "hospital_script:scores"\n'
+    )
     calibration = ask(federation)
     assert calibration.missing == ("A",)
     assert Shareable.from_bytes(federation.results["A"])["failure"] == Failure.POLICY
@@ -145,8 +177,14 @@ def test_an_executor_with_a_function_of_the_job_s_own_asks_no_script(federation)
 @pytest.mark.parametrize(
     ("sent", "words"),
     [
-        (FLModel(params={"w": np.ones(3)}), "the training script sent something else than an answer"),
-        (make_reply("TASK_ABORTED"), "the training script gave no answer: TASK_ABORTED"),
+        (
+            FLModel(params={"w": np.ones(3)}),
+            "the training script sent something else than an answer",
+        ),
+        (
+            make_reply("TASK_ABORTED"),
+            "the training script gave no answer: TASK_ABORTED",
+        ),
     ],
 )
 def test_a_script_that_does_not_answer_is_told_how(sent, words, federation):
@@ -159,7 +197,9 @@ def test_a_script_that_does_not_answer_is_told_how(sent, words, federation):
 def test_nothing_but_a_report_leaves_where_the_server_asks_the_script_itself(
     federation, tmp_path, monkeypatch
 ):
-    """No executor of this package said where the site's settings are: FLARE's folder for the script does."""
+    """No executor of this package said where the site's settings are: FLARE's folder
+    for the script does.
+    """
     (federation.local("A") / "strict.toml").write_text("private_only = true\n")
     (federation.local("A") / "fedconformal.toml").write_text('policy = "strict.toml"\n')
     federation.current = "A"
@@ -180,11 +220,14 @@ def test_nothing_but_a_report_leaves_where_the_server_asks_the_script_itself(
 
 def test_a_site_loads_no_mathematics_before_it_answers():
     code = (
-        "import sys; from fedconformal.nvflare import ConformalExecutor; ConformalExecutor();"
-        "ours = 'fedconformal', 'scipy', 'pydantic';"
-        "print(*sorted(name for name in sys.modules if name.startswith(ours)))"
+        "import sys; from fedconformal.nvflare import ConformalExecutor;"
+        " ConformalExecutor();ours = 'fedconformal', 'scipy',"
+        " 'pydantic';print(*sorted(name for name in sys.modules if"
+        " name.startswith(ours)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout.split() == [
         "fedconformal",
         "fedconformal._extras",

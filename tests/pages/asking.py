@@ -19,7 +19,11 @@ def post(address, path, body, headers=None):
     """Status and content of an answer in JSON or HTML."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     status, answer, given = ask(
-        address, "POST", path, content, {"Content-Type": "application/json", **(headers or {})}
+        address,
+        "POST",
+        path,
+        content,
+        {"Content-Type": "application/json", **(headers or {})},
     )
     is_json = given["Content-Type"].startswith("application/json")
     return status, json.loads(answer) if is_json else answer.decode()

@@ -1,4 +1,6 @@
-"""A planner that runs, and a browser to look at it with: both are ended whatever happens."""
+"""A planner that runs, and a browser to look at it with: both are ended whatever
+happens.
+"""
 
 import contextlib
 import fcntl
@@ -28,8 +30,19 @@ FLAGS = (
 @contextlib.contextmanager
 def planner(*options):
     """The address of a planner on a free port."""
-    command = [sys.executable, "-m", "fedconformal", "planner", "--port", "0", "--no-browser", *options]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    command = [
+        sys.executable,
+        "-m",
+        "fedconformal",
+        "planner",
+        "--port",
+        "0",
+        "--no-browser",
+        *options,
+    ]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
     try:
         yield process.stdout.readline().removeprefix("planner: ").strip()
     finally:
@@ -43,14 +56,22 @@ def planner(*options):
 
 
 def find_browser():
-    """Chromium and its driver, installed if need be and possible; or the reason why there is none."""
+    """Chromium and its driver, installed if need be and possible; or the reason why
+    there is none.
+    """
     with (Path(tempfile.gettempdir()) / "fedconformal-browser.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # test processes run side by side
         found = _found()
         if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
             for step in (
                 ["update"],
-                ["install", "-y", "--no-install-recommends", "chromium", "chromium-driver"],
+                [
+                    "install",
+                    "-y",
+                    "--no-install-recommends",
+                    "chromium",
+                    "chromium-driver",
+                ],
             ):
                 subprocess.run(
                     ["apt-get", "-qq", *step],
@@ -72,18 +93,26 @@ def _found():
 
 @contextlib.contextmanager
 def browser(paths, *, width=1280, height=900, logs=("browser",)):
-    """A headless browser with a profile of its own; downloads go to ``driver.downloads``."""
+    """A headless browser with a profile of its own; downloads go to
+    ``driver.downloads``.
+    """
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         options = webdriver.ChromeOptions()
         options.binary_location = paths[0]
-        for flag in (*FLAGS, f"--user-data-dir={directory}/profile", f"--window-size={width},{height}"):
+        for flag in (
+            *FLAGS,
+            f"--user-data-dir={directory}/profile",
+            f"--window-size={width},{height}",
+        ):
             options.add_argument(flag)
         downloads = Path(directory, "downloads")
         downloads.mkdir()
-        options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
+        options.add_experimental_option(
+            "prefs", {"download.default_directory": str(downloads)}
+        )
         options.set_capability("goog:loggingPrefs", dict.fromkeys(logs, "ALL"))
         driver = webdriver.Chrome(options, service=Service(paths[1]))
         driver.downloads = downloads
@@ -97,7 +126,12 @@ def resize(driver, width, height):
     """Make the page exactly so wide, as on a phone."""
     driver.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride",
-        {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600},
+        {
+            "width": width,
+            "height": height,
+            "deviceScaleFactor": 1,
+            "mobile": width < 600,
+        },
     )
 
 
@@ -107,7 +141,9 @@ def wait_for_plan(driver):
 
     state = "const { settled, asked } = document.getElementById('plan').dataset;"
     settled = f"{state} return settled === 'true' && asked !== undefined"
-    WebDriverWait(driver, 3600, poll_frequency=0.05).until(lambda page: page.execute_script(settled))
+    WebDriverWait(driver, 3600, poll_frequency=0.05).until(
+        lambda page: page.execute_script(settled)
+    )
 
 
 def axe_source():
@@ -116,7 +152,16 @@ def axe_source():
         return None
     with tempfile.TemporaryDirectory() as directory:
         done = subprocess.run(
-            ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", directory, "axe-core@4"],
+            [
+                "npm",
+                "install",
+                "--silent",
+                "--no-audit",
+                "--no-fund",
+                "--prefix",
+                directory,
+                "axe-core@4",
+            ],
             capture_output=True,
             check=False,
             timeout=120,
@@ -129,8 +174,8 @@ def serious_problems(driver, source):
     """What axe-core finds on the page that is serious or worse, one line each."""
     driver.execute_script(source)
     found = driver.execute_async_script(
-        "const done = arguments[arguments.length - 1];"
-        "axe.run(document).then(done, error => done({violations: [], error: String(error)}));"
+        "const done = arguments[arguments.length - 1];axe.run(document).then(done,"
+        " error => done({violations: [], error: String(error)}));"
     )
     assert "error" not in found, found
     return [

@@ -8,7 +8,9 @@ from browsing import axe_source, browser, find_browser
 
 @pytest.fixture(scope="session")
 def browser_paths():
-    """The browser and its driver; without them tests are skipped, or fail if FEDCONFORMAL_BROWSER is set."""
+    """The browser and its driver; without them tests are skipped, or fail if
+    FEDCONFORMAL_BROWSER is set.
+    """
     paths = find_browser()
     if isinstance(paths, str):
         (pytest.fail if os.environ.get("FEDCONFORMAL_BROWSER") else pytest.skip)(paths)

@@ -1,4 +1,6 @@
-"""python tests/pages/make_pictures.py DIRECTORY: the pictures of the README and the documentation."""
+"""python tests/pages/make_pictures.py DIRECTORY: the pictures of the README and the
+documentation.
+"""
 
 import io
 import sys
@@ -48,7 +50,9 @@ def planner_picture(driver, path):
         resize(driver, WIDTH, HEIGHT)
         driver.get(address + STATE)
         wait_for_plan(driver)
-        first = driver.execute_script("return performance.getEntriesByName('first-plan')[0].startTime")
+        first = driver.execute_script(
+            "return performance.getEntriesByName('first-plan')[0].startTime"
+        )
         save(driver.get_screenshot_as_png(), path)
     print(f"first plan on screen after {first:.0f} ms")
 
@@ -58,7 +62,9 @@ def example():
     plan = fc.plan(n_points=sizes, score="absolute", terms=FACTS)
     rng = np.random.default_rng(1)
     return plan, [
-        fc.report(plan, rng.gamma(2.0, size=n), site=site) for site, n in sizes.items() if site != "east"
+        fc.report(plan, rng.gamma(2.0, size=n), site=site)
+        for site, n in sizes.items()
+        if site != "east"
     ]
 
 
@@ -68,14 +74,21 @@ def desk_picture(driver, path):
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory, "length-of-stay")
         (folder / "reports").mkdir(parents=True)
-        for document, name in [(plan, "plan"), *((report, f"reports/{report.site}") for report in reports)]:
+        for document, name in [
+            (plan, "plan"),
+            *((report, f"reports/{report.site}") for report in reports),
+        ]:
             (folder / f"{name}.json").write_text(document.to_json())
         calibrate(folder, b"{}")
         with background(create_app(folder=folder)) as address:
             resize(driver, WIDTH, HEIGHT)
             driver.get(address)
-            WebDriverWait(driver, 3600).until(lambda page: page.find_elements("id", "answers"))
-            driver.execute_script("document.querySelectorAll('section')[2].scrollIntoView()")
+            WebDriverWait(driver, 3600).until(
+                lambda page: page.find_elements("id", "answers")
+            )
+            driver.execute_script(
+                "document.querySelectorAll('section')[2].scrollIntoView()"
+            )
             save(driver.get_screenshot_as_png(), path)
 
 
@@ -87,17 +100,23 @@ def answer_picture(driver, path):
         contents = {
             "answer.html": answer_page(),
             "plan.json": plan.to_json(),
-            "cases.csv": "\n".join(["truth,prediction", *map("{},{}".format, truth, prediction)]),
+            "cases.csv": "\n".join(
+                ["truth,prediction", *map("{},{}".format, truth, prediction)]
+            ),
         }
         for name, content in contents.items():
             Path(directory, name).write_text(content, encoding="utf-8")
         resize(driver, WIDTH, HEIGHT)
         driver.get(Path(directory, "answer.html").as_uri())
         driver.find_element("id", "plan-file").send_keys(f"{directory}/plan.json")
-        WebDriverWait(driver, 3600).until(lambda page: page.find_element("id", "site").is_displayed())
+        WebDriverWait(driver, 3600).until(
+            lambda page: page.find_element("id", "site").is_displayed()
+        )
         driver.find_element("id", "site").send_keys("north")
         driver.find_element("id", "cases-file").send_keys(f"{directory}/cases.csv")
-        WebDriverWait(driver, 3600).until(lambda page: page.find_element("id", "save").is_displayed())
+        WebDriverWait(driver, 3600).until(
+            lambda page: page.find_element("id", "save").is_displayed()
+        )
         driver.execute_script("document.getElementById('understood').scrollIntoView()")
         save(driver.get_screenshot_as_png(), path)
 
@@ -116,8 +135,12 @@ def plots_picture(path):
     _, axes = pyplot.subplots(1, 2, figsize=(12, 4.6), constrained_layout=True)
     fc.plots.CoverageLawDisplay.from_plan(fc.plan(10, 79), ax=axes[0])
     sites = np.repeat(["north", "south", "west", "east"], [120, 40, 377, 88])
-    covered = np.random.default_rng(1).random(sites.size) < np.where(sites == "east", 0.75, 0.9)
-    fc.plots.SiteCoverageDisplay.from_covered(covered, sites, confidence_level=0.9, ax=axes[1])
+    covered = np.random.default_rng(1).random(sites.size) < np.where(
+        sites == "east", 0.75, 0.9
+    )
+    fc.plots.SiteCoverageDisplay.from_covered(
+        covered, sites, confidence_level=0.9, ax=axes[1]
+    )
     content = io.BytesIO()
     pyplot.savefig(content, dpi=100)
     save(content.getvalue(), path)

@@ -17,7 +17,11 @@ class Reader(HTMLParser):
     def handle_starttag(self, name, attributes):
         self.tags.add(name)
         self.words.append(" ")
-        self.addresses += [value for key, value in attributes if key in ("href", "src", "action", "data")]
+        self.addresses += [
+            value
+            for key, value in attributes
+            if key in ("href", "src", "action", "data")
+        ]
         assert not [key for key, _ in attributes if key.startswith("on")]
         if name not in ("meta", "br", "input"):
             self.open.append(name)
@@ -40,15 +44,22 @@ class Shown:
         self.headline, self.lead, self.caption, self.summary = map(
             self.part, ("headline", "lead", "caption", "summary")
         )
-        self.command, self.report_command = self.part("command"), self.part("report-command") or None
+        self.command, self.report_command = (
+            self.part("command"),
+            self.part("report-command") or None,
+        )
         self.promise = [self.lead, *self.items("promise", "p")]
-        self.cost, self.notes, self.steps = (self.items(name, "li") for name in ("cost", "notes", "steps"))
+        self.cost, self.notes, self.steps = (
+            self.items(name, "li") for name in ("cost", "notes", "steps")
+        )
         rows = re.findall(r"<tr.*?</tr>", self.inside("rows"), re.DOTALL)
         self.rows = {read(row, "th")[0]: read(row, "td") for row in rows}
         self.picture = (re.findall(r"<svg.*?</svg>", answer, re.DOTALL) or [None])[0]
 
     def inside(self, name):
-        found = re.search(rf'<(\w+) id="{name}"[^>]*>(.*?)</\1>', self.answer, re.DOTALL)
+        found = re.search(
+            rf'<(\w+) id="{name}"[^>]*>(.*?)</\1>', self.answer, re.DOTALL
+        )
         return found[2] if found else ""
 
     def part(self, name):

@@ -19,7 +19,12 @@ from fedconformal.pages import _certificate, certificate
 from fedconformal.protocol import assumption_sentences, is_private
 
 HOSTILE = ["<script>alert(1)</script>", "\"onload='x'", "&amp;</style>", "山田"]
-FACTS = {"name": "Sepsis <risk>", "version": "2.1", "purpose": "length of stay", "unit": "days"}
+FACTS = {
+    "name": "Sepsis <risk>",
+    "version": "2.1",
+    "purpose": "length of stay",
+    "unit": "days",
+}
 SIZES = {"north": 120, "south": 40, "west": 377, "east": 88}
 
 
@@ -27,11 +32,18 @@ def calibration(plan, *, skip=(), extra=(), scores=None):
     rng = np.random.default_rng(5)
     names = plan.site_names or [f"site {i}" for i in range(plan.n_sites)]
     draw = scores or (lambda n: rng.gamma(2.0, size=n))
-    own = {site: draw(n) for site, n in zip(names, plan.n_points, strict=True) if site not in skip}
+    own = {
+        site: draw(n)
+        for site, n in zip(names, plan.n_points, strict=True)
+        if site not in skip
+    }
     if is_private(plan):
         return fc.privacy.simulate(plan, own, rng)
     policy = fc.SitePolicy(curves="plain")
-    reports = [fc.report(plan, scores, site=site, policy=policy) for site, scores in own.items()]
+    reports = [
+        fc.report(plan, scores, site=site, policy=policy)
+        for site, scores in own.items()
+    ]
     return fc.calibrate(plan, [*reports, *extra], on_refused="skip")
 
 
@@ -49,11 +61,17 @@ def ordinary():
 def private_calibration(directory, bins, epsilon, sizes=None, **options):
     sizes = sizes or {"n_sites": 4, "n_points": 300}
     plan = fc.plan(privacy=fc.Privacy(epsilon, bins), **sizes)
-    ledger, rng, reports = fc.Ledger.create(directory / "ledger.db"), np.random.default_rng(6), []
+    ledger, rng, reports = (
+        fc.Ledger.create(directory / "ledger.db"),
+        np.random.default_rng(6),
+        [],
+    )
     for site in "ABCD":
         ledger.set_budget(site, epsilon)
         scores = bins.edges[-1] * rng.beta(2.0, 8.0, size=300)
-        reports.append(fc.report(plan, scores, site=site, ledger=ledger, dataset=site, **options))
+        reports.append(
+            fc.report(plan, scores, site=site, ledger=ledger, dataset=site, **options)
+        )
     return fc.calibrate(plan, reports)
 
 
@@ -75,13 +93,18 @@ class TestOrdinary:
             "What the sites sent",
             "How to verify it",
         ]
-        assert re.search(r"<h1>[^<]*, if the model errs equally at every site\.</h1>", page)
+        assert re.search(
+            r"<h1>[^<]*, if the model errs equally at every site\.</h1>", page
+        )
         assert f'@bottom-left {{ content: "{ordinary.digest}"' in page
 
     def test_it_says_what_the_calibration_says(self, ordinary, page):
         text = Reader(page).text
         assert f"threshold q {ordinary.threshold!r} days If this were repeated" in text
-        promised = "On average, the truth lies inside the prediction set for at least 90 % of new cases"
+        promised = (
+            "On average, the truth lies inside the prediction set for at least 90 % of"
+            " new cases"
+        )
         assert f"{promised}, if the model errs equally at every site." in text
         assert "The reports were not signed." in text
         assert "dropped from 90 % to 85 %, and 78 for a drop to 80 %." in text
@@ -89,7 +112,10 @@ class TestOrdinary:
         assert ordinary.refused[0].reason in text
         assert ordinary.digest in text
         assert ordinary.plan.digest in text
-        assert all(received.report.removeprefix("sha256:")[:12] in text for received in ordinary.reports)
+        assert all(
+            received.report.removeprefix("sha256:")[:12] in text
+            for received in ordinary.reports
+        )
         assert "the interval from prediction − q to prediction + q" in text
         assert "Each site sent what the table lists, and nothing else." in text
         assert "north 120 1 of its 120 scores (the 109th smallest)" in text
@@ -97,12 +123,19 @@ class TestOrdinary:
 
     def test_no_figure_is_rounded_up(self, ordinary, page):
         text, law = Reader(page).text, ordinary.law
-        words = r"(\d+) of 100 repetitions would reach 90 %, and 95 of 100 at least ([\d.]+) %\."
-        chance, low = (float(figure) / 100 for figure in re.search(words, text).groups())
+        words = (
+            r"(\d+) of 100 repetitions would reach 90 %, and 95 of 100 at least"
+            r" ([\d.]+) %\."
+        )
+        chance, low = (
+            float(figure) / 100 for figure in re.search(words, text).groups()
+        )
         assert law.ppf(0.05) - 0.001 < low <= law.ppf(0.05)
         assert law.sf(0.9) - 0.01 < chance <= law.sf(0.9)
 
-    def test_what_was_not_checked_is_on_the_first_page_and_conditions_among_the_details(self, page):
+    def test_what_was_not_checked_is_on_the_first_page_and_conditions_among_the_details(
+        self, page
+    ):
         text = Reader(page).text
         places = [
             text.index(words)
@@ -121,12 +154,16 @@ class TestOrdinary:
         ]
         assert places == sorted(places)
 
-    def test_it_carries_the_calibration_and_loads_and_runs_nothing(self, ordinary, page):
+    def test_it_carries_the_calibration_and_loads_and_runs_nothing(
+        self, ordinary, page
+    ):
         encoded = re.search(r'href="data:application/json;base64,([^"]+)"', page)[1]
         assert fc.Calibration.from_json(base64.b64decode(encoded)) == ordinary
         assert page == certificate(fc.Calibration.from_json(ordinary.to_json()))
         read = Reader(page)
-        assert read.tags.isdisjoint({"script", "link", "img", "iframe", "object", "form", "base"})
+        assert read.tags.isdisjoint(
+            {"script", "link", "img", "iframe", "object", "form", "base"}
+        )
         assert [address[:5] for address in read.addresses] == ["data:"]
         assert read.open == []
 
@@ -136,20 +173,34 @@ class TestFacts:
         text = Reader(page).text
         top = text[: text.index("What was found since")]
         assert "Purpose length of stay Model Sepsis <risk> Version 2.1 Unit" in top
-        assert "Not stated: population, period of the calibration cases, coordinator, contact, to be" in top
+        assert (
+            "Not stated: population, period of the calibration cases, coordinator,"
+            " contact, to be" in top
+        )
         assert "Missing sites 1 site: east (88 cases) Not stated: population" in top
-        assert "answered 3 sites: north (120 cases), south (40 cases) and west (377 cases)" in top
+        assert (
+            "answered 3 sites: north (120 cases), south (40 cases) and west (377 cases)"
+            in top
+        )
 
     def test_others_can_be_added_but_none_changed(self, ordinary):
         text = text_of(ordinary, facts={"contact": "office", "date": "today"})
         assert "Contact office * " in text
         assert "* Added to this page; not in the plan that the sites saw." in text
         assert "Date of this document today Sites that answered" in text
-        text = text_of(ordinary, facts={"plans_tried": "two, both rejected by the board"})
-        assert text.index("Plans tried before two, both rejected") > text.index("Details")
-        with pytest.raises(ValueError, match=r"fact 'version': the plan says '2.1', not '3'"):
+        text = text_of(
+            ordinary, facts={"plans_tried": "two, both rejected by the board"}
+        )
+        assert text.index("Plans tried before two, both rejected") > text.index(
+            "Details"
+        )
+        with pytest.raises(
+            ValueError, match=r"fact 'version': the plan says '2.1', not '3'"
+        ):
             certificate(ordinary, facts={"version": "3"})
-        with pytest.raises(ValueError, match=r"fact must be one of name, version, .* got 'colour'"):
+        with pytest.raises(
+            ValueError, match=r"fact must be one of name, version, .* got 'colour'"
+        ):
             certificate(ordinary, facts={"colour": "red"})
         for text in ("", "two\nlines", "x" * 501, "\x1b[31mred"):
             with pytest.raises(ValueError, match="purpose"):
@@ -159,9 +210,21 @@ class TestFacts:
         from fedconformal.cli import main
 
         monkeypatch.chdir(tmp_path)
-        plan = ["plan", "--sites", "3", "--points", "50", "--term", "purpose=triage", "-o", "plan.json"]
+        plan = [
+            "plan",
+            "--sites",
+            "3",
+            "--points",
+            "50",
+            "--term",
+            "purpose=triage",
+            "-o",
+            "plan.json",
+        ]
         assert main(plan) == 0
-        (tmp_path / "c.json").write_text(calibration(fc.Plan.read("plan.json")).to_json())
+        (tmp_path / "c.json").write_text(
+            calibration(fc.Plan.read("plan.json")).to_json()
+        )
         assert main(["certificate", "c.json", "--fact", "contact=office"]) == 0
         page = (tmp_path / "certificate.html").read_text()
         assert "triage" in page
@@ -171,25 +234,45 @@ class TestFacts:
 
 class TestKinds:
     def test_several_levels(self):
-        plan = fc.plan(n_sites=5, n_points=60, confidence_level=[0.8, 0.9], criterion="conditional")
+        plan = fc.plan(
+            n_sites=5, n_points=60, confidence_level=[0.8, 0.9], criterion="conditional"
+        )
         found = calibration(plan)
         page = certificate(found)
         text = Reader(page).text
         assert all(repr(threshold) in text for threshold in found.thresholds)
-        assert len(re.findall("<h1>With 90\N{NO-BREAK SPACE}% certainty, the truth lies inside", page)) == 2
+        assert (
+            len(
+                re.findall(
+                    "<h1>With 90\N{NO-BREAK SPACE}% certainty, the truth lies inside",
+                    page,
+                )
+            )
+            == 2
+        )
         for x in (0.8, 0.9):
             reached = math.floor(100 * found[x].law.sf(x))
-            assert f"{reached} of 100 repetitions would reach {100 * x:g} %, and 95 of 100" in text
+            assert (
+                f"{reached} of 100 repetitions would reach {100 * x:g} %, and 95 of 100"
+                in text
+            )
         assert page.count('<svg class="law"') == 2 * 2
-        assert len(set(re.findall(r' id="([^"]+)"', page))) == len(re.findall(r' id="([^"]+)"', page))
+        assert len(set(re.findall(r' id="([^"]+)"', page))) == len(
+            re.findall(r' id="([^"]+)"', page)
+        )
 
     def test_votes_of_uneven_sites_with_several_numbers(self):
         several = calibration(fc.plan(n_points=SIZES, numbers=3, score="absolute"))
         text = text_of(several)
-        assert "Votes were counted: the threshold is the smallest number sent at which" in text
+        assert (
+            "Votes were counted: the threshold is the smallest number sent at which"
+            in text
+        )
         assert f" {several.server_rank} of {3 * sum(several.weights)} " in text
         design = several.parts[0].design
-        for site, n, weight in zip(design.site_names, several.n_points, several.weights, strict=True):
+        for site, n, weight in zip(
+            design.site_names, several.n_points, several.weights, strict=True
+        ):
             sent = of(design.message).discloses(design, n, site).replace("your", "its")
             assert sent.startswith(f"3 of its {n} scores (the ")
             assert f"{site} {n} {sent} 3 × {weight} = {3 * weight} " in text
@@ -203,24 +286,44 @@ class TestKinds:
     def test_sites_that_were_not_asked_are_not_missing(self):
         plan = fc.plan(n_points={"large": 12_000, "small": 40})
         text = text_of(calibration(plan, skip=("small",)))
-        assert "no answer of theirs could change a threshold 1 site: small (40 cases)" in text
-        assert "Sites that answered 1 site: large (12,000 cases) Missing sites none" in text
+        assert (
+            "no answer of theirs could change a threshold 1 site: small (40 cases)"
+            in text
+        )
+        assert (
+            "Sites that answered 1 site: large (12,000 cases) Missing sites none"
+            in text
+        )
 
     def test_a_missing_site_that_it_could_not_tolerate(self):
         frail = calibration(fc.plan(n_points={"A": 90, "B": 60}))
         design = frail.parts[0].design
         assert not of(design.message).tolerates(design, 0, 1)
-        assert "One more missing site could have made the threshold infinite." in text_of(frail)
+        assert (
+            "One more missing site could have made the threshold infinite."
+            in text_of(frail)
+        )
 
     def test_private(self, tmp_path):
         private = private_calibration(tmp_path, fc.Bins.uniform(0, 10, 40), 2.0)
         text = text_of(private)
-        assert "Each site sent 40 counts of its 300 scores, with noise of epsilon 2, and how many" in text
-        assert "Each report is 2-differentially private for every case behind it, if the site kept" in text
+        assert (
+            "Each site sent 40 counts of its 300 scores, with noise of epsilon 2, and"
+            " how many" in text
+        )
+        assert (
+            "Each report is 2-differentially private for every case behind it, if the"
+            " site kept" in text
+        )
         assert "at most 7.39 times as likely or unlikely (e to the power ε = 2)" in text
         assert "All figures but the spread are lower bounds" in text
-        assert "The threshold is the upper end of a cell of the grid that begins 0.25 below it" in text
-        shown = re.search(r"expect them to cover about ([\d.]+) % where 90 % was asked for", text)[1]
+        assert (
+            "The threshold is the upper end of a cell of the grid that begins 0.25"
+            " below it" in text
+        )
+        shown = re.search(
+            r"expect them to cover about ([\d.]+) % where 90 % was asked for", text
+        )[1]
         design = private.parts[0].design
         expected, _ = of(design.message).expected(design, 0)
         assert expected <= float(shown) / 100 < expected + 0.002
@@ -229,8 +332,15 @@ class TestKinds:
     def test_private_groups_cost_epsilon_each(self, tmp_path):
         labels = np.repeat(["adult", "child"], 150)
         sizes = {label: dict.fromkeys("ABCD", 150) for label in ("adult", "child")}
-        text = text_of(private_calibration(tmp_path, self.BINS, 2.0, {"groups": sizes}, groups=labels))
-        assert "For each group that it answered for, a site sent 40 counts of its 150 scores, with" in text
+        text = text_of(
+            private_calibration(
+                tmp_path, self.BINS, 2.0, {"groups": sizes}, groups=labels
+            )
+        )
+        assert (
+            "For each group that it answered for, a site sent 40 counts of its 150"
+            " scores, with" in text
+        )
         assert "somebody with cases in several groups pays for each of them" in text
         assert "Group “child”: Noise makes the sets larger." in text
 
@@ -241,28 +351,46 @@ class TestKinds:
         ({"curve": BINS, "promise": "each-site"}, "at any one site"),
         ({"promise": "mixture"}, "no distribution is known"),
         (
-            {"privacy": fc.Privacy(10.0, BINS, analysis="paper"), "n_points": dict.fromkeys("ABCD", 120)},
+            {
+                "privacy": fc.Privacy(10.0, BINS, analysis="paper"),
+                "n_points": dict.fromkeys("ABCD", 120),
+            },
             "no distribution is known",
         ),
         (
-            {"promise": "new-site", "numbers": 2, "n_points": dict.fromkeys("ABCDEFGHIJKL", 120)},
-            "On average over new sites, the truth lies inside the prediction set for at least 90 % of a",
+            {
+                "promise": "new-site",
+                "numbers": 2,
+                "n_points": dict.fromkeys("ABCDEFGHIJKL", 120),
+            },
+            (
+                "On average over new sites, the truth lies inside the prediction set"
+                " for at least 90 % of a"
+            ),
         ),
     ]
 
     @pytest.mark.parametrize(("options", "words"), SENT, ids=range(len(SENT)))
-    def test_every_kind_of_message_is_described_as_it_describes_itself(self, options, words):
+    def test_every_kind_of_message_is_described_as_it_describes_itself(
+        self, options, words
+    ):
         plan = fc.plan(**{"n_points": SIZES, **options})
         text, sizes = text_of(calibration(plan)), options.get("n_points", SIZES)
         site, n = min(sizes.items())
-        sent = of(plan.message).discloses(plan.designs[0], n, site).replace("your", "its")
+        sent = (
+            of(plan.message).discloses(plan.designs[0], n, site).replace("your", "its")
+        )
         assert f"its {n} scores" in sent
         assert f"{site} {n} {sent}" in text[text.index("What the sites sent") :]
         assert words in text
         assert "expect them to cover" not in text
-        assert ("Noise makes the sets larger; by how much was not" in text) == ("privacy" in options)
+        assert ("Noise makes the sets larger; by how much was not" in text) == (
+            "privacy" in options
+        )
 
-    @pytest.mark.parametrize("options", [options for options, _ in SENT], ids=range(len(SENT)))
+    @pytest.mark.parametrize(
+        "options", [options for options, _ in SENT], ids=range(len(SENT))
+    )
     def test_notebooks_show_every_kind(self, options):
         plan = fc.plan(**{"n_points": SIZES, **options})
         shown = Reader(plan._repr_html_()).text
@@ -272,8 +400,12 @@ class TestKinds:
         assert f"threshold q {found.threshold!r}" in Reader(found._repr_html_()).text
 
     @pytest.mark.parametrize("analysis", ["curve", "paper"])
-    def test_a_notebook_computes_nothing_that_takes_all_memory_or_forever(self, analysis):
-        """A plan of 1 KB that anybody can write: its numbers are read, and shown as they are."""
+    def test_a_notebook_computes_nothing_that_takes_all_memory_or_forever(
+        self, analysis
+    ):
+        """A plan of 1 KB that anybody can write: its numbers are read, and shown as
+        they are.
+        """
         privacy = fc.Privacy(10.0, fc.Bins.uniform(0, 5, 20), analysis=analysis)
         plan = fc.plan(n_sites=5, n_points=300, confidence_level=0.8, privacy=privacy)
         (design,) = plan.designs
@@ -288,7 +420,10 @@ class TestKinds:
     @pytest.mark.filterwarnings("ignore::fedconformal.InfeasibleWarning")
     def test_nor_does_a_notebook_show_success_where_there_is_none(self):
         shown = Reader(fc.plan(n_sites=3, n_points=2)._repr_html_()).text
-        assert "Plan No finite threshold guarantees 90 % coverage with these sites, so every" in shown
+        assert (
+            "Plan No finite threshold guarantees 90 % coverage with these sites, so"
+            " every" in shown
+        )
         assert "90 % 3 none –" in shown
 
     @pytest.mark.filterwarnings("ignore::fedconformal.InfeasibleWarning")
@@ -296,51 +431,82 @@ class TestKinds:
         page = certificate(calibration(fc.plan(n_sites=3, n_points=2)))
         text = Reader(page).text
         said = (
-            "No finite threshold guarantees 90 % coverage with these reports, so every prediction set holds"
+            "No finite threshold guarantees 90 % coverage with these reports, so every"
+            " prediction set holds"
         )
         assert f"Calibration certificate {said} everything." in text
-        assert f"threshold q infinite {said} everything. The sites that answered are too few" in text
+        assert (
+            f"threshold q infinite {said} everything. The sites that answered are"
+            " too few" in text
+        )
         assert "You need 3 cases at every site or 5 sites of the smallest size." in text
         assert "On average, the truth lies" not in text
         assert "Checking again" not in text
         assert "<svg" not in page
-        found = calibration(fc.plan(n_sites=3, n_points=20), scores=lambda n: np.full(n, np.inf))
+        found = calibration(
+            fc.plan(n_sites=3, n_points=20), scores=lambda n: np.full(n, np.inf)
+        )
         assert "The reports themselves lead to an infinite threshold." in text_of(found)
         plan = fc.plan(n_sites=3, n_points=20, curve=fc.Bins.uniform(0, 1, 10))
         text = text_of(calibration(plan, scores=lambda n: np.full(n, 5.0)))
-        assert "Scores above 0.9, the last finite edge of the grid, count as infinite." in text
+        assert (
+            "Scores above 0.9, the last finite edge of the grid, count as infinite."
+            in text
+        )
 
     @pytest.mark.parametrize(
         ("score", "words"),
         [
-            ("absolute", r"a prediction of 100 days becomes about 9\d\.\d+ to 10\d\.\d+ days"),
-            ("normalized", r"a prediction of 100 days with a scale of 5 days becomes about"),
+            (
+                "absolute",
+                r"a prediction of 100 days becomes about 9\d\.\d+ to 10\d\.\d+ days",
+            ),
+            (
+                "normalized",
+                r"a prediction of 100 days with a scale of 5 days becomes about",
+            ),
             ("cqr", r"quantiles of 90 and 110 days become about"),
-            ("lac", r"a label with a predicted probability of [\d.]+ % or more is in the set"),
+            (
+                "lac",
+                (
+                    r"a label with a predicted probability of [\d.]+ % or more is in"
+                    r" the set"
+                ),
+            ),
         ],
     )
     def test_an_example_in_the_unit_of_what_is_predicted(self, score, words):
         plan = fc.plan(n_points=SIZES, score=score, terms=FACTS)
-        assert re.search(words, text_of(calibration(plan, scores=lambda n: np.linspace(0.1, 0.95, n))))
+        assert re.search(
+            words,
+            text_of(calibration(plan, scores=lambda n: np.linspace(0.1, 0.95, n))),
+        )
 
     def test_of_many_promises_the_first_are_headlines(self):
         levels = (0.5, 0.6, 0.7, 0.8, 0.9)
-        many = fc.conformalize({site: np.arange(100.0) for site in "ABC"}, confidence_level=levels)
+        many = fc.conformalize(
+            {site: np.arange(100.0) for site in "ABC"}, confidence_level=levels
+        )
         text = text_of(many)
         for x in levels:
             assert (
-                f"{math.floor(100 * many[x].law.sf(x))} of 100 repetitions would reach {x:.0%}".replace(
-                    "%", " %"
-                )
+                f"{math.floor(100 * many[x].law.sf(x))} of 100 repetitions would reach"
+                f" {x:.0%}".replace("%", " %")
                 in text
             )
         assert "1 more promise with its threshold below." in text
 
     def test_a_promise_to_each_site_is_said_as_one(self):
-        text = text_of(calibration(fc.plan(n_points={"A": 100, "B": 60}, promise="each-site")))
+        text = text_of(
+            calibration(fc.plan(n_points={"A": 100, "B": 60}, promise="each-site"))
+        )
         assert "of the new cases of every site" in text
         assert "sites may differ in any way" in text
-        assert re.search(r"at least \d+ of 100 repetitions would reach 90 % at any one site, and 95 of", text)
+        assert re.search(
+            r"at least \d+ of 100 repetitions would reach 90 % at any one site, and"
+            r" 95 of",
+            text,
+        )
         assert "Pooling all" not in text
 
 
@@ -348,42 +514,77 @@ class TestSensitivity:
     """Each figure is what repetitions with other cases give."""
 
     WORDS = re.compile(
-        r"missed twice as many cases at one site as at the others, at least ([\d.]+) % of its new cases "
-        r"would be covered on average, and at least ([\d.]+) % elsewhere, whichever site it is\. "
-        r"Whatever the scores of one site are, at least ([\d.]+) % of the new cases of the others"
+        r"missed twice as many cases at one site as at the others, at least ([\d.]+) %"
+        r" of its new cases "
+        r"would be covered on average, and at least ([\d.]+) % elsewhere, whichever"
+        r" site it is\. "
+        r"Whatever the scores of one site are, at least ([\d.]+) % of the new cases of"
+        r" the others"
     )
 
     @staticmethod
     def coverages(found, odd, odd_scores):
-        """Coverages elsewhere of repetitions with uniform scores, those of one site drawn otherwise."""
-        rng, runs, design, columns = np.random.default_rng(0), 20_000, found.parts[0].design, []
-        for kind, ranks in zip(design.kinds, design.message.levels[0].ranks, strict=True):
+        """Coverages elsewhere of repetitions with uniform scores, those of one site
+        drawn otherwise.
+        """
+        rng, runs, design, columns = (
+            np.random.default_rng(0),
+            20_000,
+            found.parts[0].design,
+            [],
+        )
+        for kind, ranks in zip(
+            design.kinds, design.message.levels[0].ranks, strict=True
+        ):
             sent = np.sort(rng.random((runs, kind.n)), axis=1)[:, ranks[0] - 1]
             columns.append(odd_scores(sent) if kind.names == (odd,) else sent)
         numbers = np.stack(columns, axis=1)
         order = np.argsort(numbers, axis=1)
-        reached = np.cumsum(np.asarray(found.weights)[order], axis=1) >= found.server_rank
-        return np.take_along_axis(numbers, order, axis=1)[np.arange(runs), reached.argmax(axis=1)]
+        reached = (
+            np.cumsum(np.asarray(found.weights)[order], axis=1) >= found.server_rank
+        )
+        return np.take_along_axis(numbers, order, axis=1)[
+            np.arange(runs), reached.argmax(axis=1)
+        ]
 
     def test_the_figures_are_those_of_a_simulation(self, ordinary):
         own, elsewhere, whatever = (
             float(text) / 100 for text in self.WORDS.search(text_of(ordinary)).groups()
         )
         names = ordinary.parts[0].design.site_names
-        # A site that misses 2 (1 - c) of its cases at the c-quantile of the others has scores (1 + u) / 2.
-        twice = min(self.coverages(ordinary, name, lambda u: (1 + u) / 2).mean() for name in names)
+        # A site that misses 2 (1 - c) of its cases at the c-quantile of the others has
+        # scores (1 + u) / 2.
+        twice = min(
+            self.coverages(ordinary, name, lambda u: (1 + u) / 2).mean()
+            for name in names
+        )
         assert elsewhere == pytest.approx(twice, abs=0.003)
         assert own == pytest.approx(2 * twice - 1, abs=0.006)
-        lowest = min(self.coverages(ordinary, name, lambda u: 0 * u).mean() for name in names)
+        lowest = min(
+            self.coverages(ordinary, name, lambda u: 0 * u).mean() for name in names
+        )
         assert whatever == pytest.approx(lowest, abs=0.003)
 
     def test_it_is_shown_where_sites_are_assumed_to_be_alike(self):
         each_site = calibration(fc.plan(n_points=SIZES, promise="each-site"))
         assert "If one site differs" not in text_of(each_site)
         counts = calibration(fc.plan(n_points=SIZES, curve=fc.Bins.uniform(0, 10, 40)))
-        assert "The coverage if one site differs was not computed for this page." in text_of(counts)
-        several = calibration(fc.plan(n_points=SIZES, numbers=3, confidence_level=[0.8, 0.9]))
-        assert len(re.findall(r"(?:80|90) % [\d.]+ % [\d.]+ % [\d.]+ % (?=[89T])", text_of(several))) == 2
+        assert (
+            "The coverage if one site differs was not computed for this page."
+            in text_of(counts)
+        )
+        several = calibration(
+            fc.plan(n_points=SIZES, numbers=3, confidence_level=[0.8, 0.9])
+        )
+        assert (
+            len(
+                re.findall(
+                    r"(?:80|90) % [\d.]+ % [\d.]+ % [\d.]+ % (?=[89T])",
+                    text_of(several),
+                )
+            )
+            == 2
+        )
         assert "If one site differs" not in text_of(calibration(fc.plan(1, 100)))
 
 
@@ -391,25 +592,46 @@ class TestSetSizes:
     def test_widths_of_intervals(self, ordinary):
         text = text_of(ordinary, sets=ordinary.predict_interval(np.arange(50.0)))
         width = f"{2 * ordinary.threshold:.4g}"
-        assert "The intervals of 50 cases, computed from their predictions, by width (days)" in text
+        assert (
+            "The intervals of 50 cases, computed from their predictions, by width"
+            " (days)" in text
+        )
         assert f"90 % 0 0 {width} {width} {width}" in text
         assert "sizes of the sets" not in text
-        assert "prevalence by site, date of this document, sizes of the sets." in text_of(ordinary)
+        assert (
+            "prevalence by site, date of this document, sizes of the sets."
+            in text_of(ordinary)
+        )
 
-    def test_infinite_and_empty_intervals_are_counted_and_do_not_hide_the_others(self, ordinary):
+    def test_infinite_and_empty_intervals_are_counted_and_do_not_hide_the_others(
+        self, ordinary
+    ):
         ends = np.array([[0.0, 1.0]] * 17 + [[-np.inf, np.inf]] * 2 + [[3.0, 2.0]])
         assert "90 % 2 1 1 1 infinite" in text_of(ordinary, sets=ends)
 
     def test_numbers_of_labels_at_each_level(self):
-        plan = fc.plan(3, 60, score="lac", confidence_level=[0.8, 0.9], terms={"classes": ["a", "b", "c"]})
+        plan = fc.plan(
+            3,
+            60,
+            score="lac",
+            confidence_level=[0.8, 0.9],
+            terms={"classes": ["a", "b", "c"]},
+        )
         found = calibration(plan, scores=lambda n: np.linspace(0, 1, n))
         tables = np.zeros((10, 3, 2), dtype=bool)
         tables[:6, 0], tables[:3, 1], tables[0, 2, 1] = True, True, True
         text = text_of(found, sets=tables)
-        assert "The sets of 10 cases, computed from their predictions, by how many labels they hold" in text
-        assert "level no label 1 label 2 labels 3 labels 80 % 4 3 3 0 90 % 4 3 2 1" in text
+        assert (
+            "The sets of 10 cases, computed from their predictions, by how many labels"
+            " they hold" in text
+        )
+        assert (
+            "level no label 1 label 2 labels 3 labels 80 % 4 3 3 0 90 % 4 3 2 1" in text
+        )
 
-    @pytest.mark.parametrize("sets", [np.zeros((4, 2, 2)), np.zeros((0, 2)), np.zeros(3), np.zeros((4, 3))])
+    @pytest.mark.parametrize(
+        "sets", [np.zeros((4, 2, 2)), np.zeros((0, 2)), np.zeros(3), np.zeros((4, 3))]
+    )
     def test_others_are_refused(self, ordinary, sets):
         with pytest.raises(ValueError, match="sets "):
             certificate(ordinary, sets=sets)
@@ -418,7 +640,9 @@ class TestSetSizes:
 class TestDoubt:
     def test_names_and_reasons_are_escaped(self):
         plan = fc.plan(n_points=dict.fromkeys([*HOSTILE, "B"], 30))
-        stray = fc.report(fc.plan(1, 30), np.arange(30.0), site="<img src=x onerror=alert(1)>")
+        stray = fc.report(
+            fc.plan(1, 30), np.arange(30.0), site="<img src=x onerror=alert(1)>"
+        )
         read = Reader(certificate(calibration(plan, skip=(HOSTILE[2],), extra=[stray])))
         assert read.tags.isdisjoint({"script", "img"})
         assert all(name in read.text for name in [*HOSTILE, stray.site])
@@ -426,20 +650,28 @@ class TestDoubt:
     def test_a_claim_that_does_not_hold_gets_no_certificate(self, ordinary):
         design = ordinary.parts[0].design
         level = design.levels[0].model_copy(update={"votes": 1})
-        part = ordinary.parts[0].model_copy(update={"design": design.model_copy(update={"levels": (level,)})})
+        part = ordinary.parts[0].model_copy(
+            update={"design": design.model_copy(update={"levels": (level,)})}
+        )
         with pytest.raises(ValueError, match=r"its claim does not hold: level 0\.9"):
             certificate(ordinary.model_copy(update={"parts": (part,)}))
 
-    def test_a_claim_that_the_auditor_does_not_know_is_no_secret(self, ordinary, monkeypatch):
+    def test_a_claim_that_the_auditor_does_not_know_is_no_secret(
+        self, ordinary, monkeypatch
+    ):
         findings = [Finding("it is kept", "nobody knows", None)]
         monkeypatch.setattr(_certificate, "verify", lambda found, **_: findings)
-        with pytest.raises(ValueError, match="a claim cannot be verified: it is kept: nobody knows"):
+        with pytest.raises(
+            ValueError, match="a claim cannot be verified: it is kept: nobody knows"
+        ):
             certificate(ordinary)
         text = text_of(ordinary, allow_unverified=True)
         assert "NOT VERIFIED: " in text
         assert "it is kept nobody knows not verified" in text
         assert "1 claim of this calibration could not be verified" in text
-        assert "1 claim could not be verified, because this code does not know how" in text
+        assert (
+            "1 claim could not be verified, because this code does not know how" in text
+        )
 
     def test_what_sites_found_later_is_shown(self, ordinary):
         rng = np.random.default_rng(5)
@@ -448,10 +680,16 @@ class TestDoubt:
         text = text_of(ordinary, checks=[good, bad])
         assert "What was found since Coverage falls short at: south" in text
         (good_count,), (bad_count,) = (
-            re.findall(rf"{site} 90 % (\d+) of 300", text) for site in ("north", "south")
+            re.findall(rf"{site} 90 % (\d+) of 300", text)
+            for site in ("north", "south")
         )
         total = int(good_count) + int(bad_count)
-        assert f"On 600 later cases {total} were covered, {total / 600:.1%}".replace("%", " %.") in text
+        assert (
+            f"On 600 later cases {total} were covered, {total / 600:.1%}".replace(
+                "%", " %."
+            )
+            in text
+        )
         assert "No site has reported a check on later cases." in text_of(ordinary)
         other = calibration(fc.plan(3, 50))
         with pytest.raises(ValueError, match="another calibration"):
@@ -460,63 +698,107 @@ class TestDoubt:
     def test_a_watch_is_on_the_first_page_with_its_pictures_behind_it(self, ordinary):
         rng = np.random.default_rng(5)
         checks = [
-            answer(ordinary, scale * rng.gamma(2.0, size=80), site=site, period=f"2027-0{month}")
+            answer(
+                ordinary,
+                scale * rng.gamma(2.0, size=80),
+                site=site,
+                period=f"2027-0{month}",
+            )
             for site, scale in {"north": 1.0, "south": 1.5}.items()
             for month in (1, 2, 3)
         ]
-        text, page = text_of(ordinary, checks=checks), certificate(ordinary, checks=checks)
+        text, page = (
+            text_of(ordinary, checks=checks),
+            certificate(ordinary, checks=checks),
+        )
         first, _, second = text.partition("Details")
-        assert "480 later cases since 2027-01, up to 2027-03. The next reports are due for 2027-04." in first
+        assert (
+            "480 later cases since 2027-01, up to 2027-03. The next reports are due for"
+            " 2027-04." in first
+        )
         assert "At south: below 90 %, alarm since 2027-0" in first
-        assert re.search(r"south 90 % \d+ of 240 [\d.]+ % [\d.]+ % below 90 %, alarm since", first)
+        assert re.search(
+            r"south 90 % \d+ of 240 [\d.]+ % [\d.]+ % below 90 %, alarm since", first
+        )
         assert "Coverage and evidence over time" in second
-        assert "With 80 new cases of each site in a period, a drop from 90 % to 85 % at one site" in second
+        assert (
+            "With 80 new cases of each site in a period, a drop from 90 % to 85 % at"
+            " one site" in second
+        )
         assert page.count('aria-labelledby="watch-') == 3
-        assert "nan" not in page.partition("Coverage and evidence over time")[2].partition("</section>")[0]
+        assert (
+            "nan"
+            not in page.partition("Coverage and evidence over time")[2].partition(
+                "</section>"
+            )[0]
+        )
 
     def test_one_private_period_is_drawn(self, ordinary, tmp_path):
         ledger = fc.Ledger.create(tmp_path / "site.db")
         ledger.set_budget("new", 1.0)
-        terms = {"site": "north", "period": "2027-01", "epsilon": 1.0, "ledger": ledger, "dataset": "new"}
+        terms = {
+            "site": "north",
+            "period": "2027-01",
+            "epsilon": 1.0,
+            "ledger": ledger,
+            "dataset": "new",
+        }
         page = certificate(ordinary, checks=[answer(ordinary, np.ones(50), **terms)])
         assert page.count('aria-labelledby="watch-') == 2
 
     def test_groups_of_later_cases_have_a_table_of_their_own(self, ordinary):
         scores = np.random.default_rng(5).gamma(2.0, size=300)
         sex = np.repeat(["man", "woman"], 150)
-        text = text_of(ordinary, checks=[answer(ordinary, scores, site="north", by={"sex": sex})])
+        text = text_of(
+            ordinary, checks=[answer(ordinary, scores, site="north", by={"sex": sex})]
+        )
         first, _, second = text.partition("Details")
         assert re.search(r"north 90 % \d+ of 300", first)
         assert "sex=" not in first
         assert re.search(
-            r"Groups of later cases .*north, sex=man 90 % \d+ of 150 [\d.]+ % [\d.]+ % to", second
+            r"Groups of later cases .*north, sex=man 90 % \d+ of 150 [\d.]+ % [\d.]+"
+            r" % to",
+            second,
         )
 
     def test_a_check_with_few_cases_tells_nothing(self, ordinary):
-        few = answer(ordinary, np.random.default_rng(5).gamma(2.0, size=30), site="north")
-        assert re.search(r"north 90 % \d+ of 30 .* too few cases to tell", text_of(ordinary, checks=[few]))
+        few = answer(
+            ordinary, np.random.default_rng(5).gamma(2.0, size=30), site="north"
+        )
+        assert re.search(
+            r"north 90 % \d+ of 30 .* too few cases to tell",
+            text_of(ordinary, checks=[few]),
+        )
 
 
-# -- groups ------------------------------------------------------------------------------------------------
+# -- groups ----------------------------------------------------------------------------
 
 MIX = {"north": (160, 20, 5), "south": (120, 40, 0), "west": (70, 90, 0)}
 LABELS = ("adult", "child", "infant")
 
 
 def grouped_calibration(plan, n_labels=3, *, without=()):
-    """Every site answers for every group, but for the pairs of site and group that are left out."""
+    """Every site answers for every group, but for the pairs of site and group that are
+    left out.
+    """
     rng, reports = np.random.default_rng(3), []
     for site, sizes in MIX.items():
         labels = np.repeat(LABELS[:n_labels], sizes[:n_labels])
         labels = labels[[(site, label) not in without for label in labels]]
         policy = fc.SitePolicy(min_group=1)
-        reports.append(fc.report(plan, rng.random(labels.size), groups=labels, site=site, policy=policy))
+        reports.append(
+            fc.report(
+                plan, rng.random(labels.size), groups=labels, site=site, policy=policy
+            )
+        )
     return fc.calibrate(plan, reports, on_refused="skip")
 
 
 @pytest.fixture(scope="module")
 def grouped():
-    sizes = {label: {site: n[i] for site, n in MIX.items()} for i, label in enumerate(LABELS)}
+    sizes = {
+        label: {site: n[i] for site, n in MIX.items()} for i, label in enumerate(LABELS)
+    }
     with warnings.catch_warnings(action="ignore", category=fc.InfeasibleWarning):
         plan = fc.plan(groups=sizes, confidence_level=[0.85, 0.9], score="absolute")
     return grouped_calibration(plan, without={("west", "adult")})
@@ -529,11 +811,19 @@ def grouped_page(grouped):
 
 class TestGroups:
     @pytest.mark.slow
-    def test_the_headline_counts_the_groups_with_a_finite_threshold(self, grouped, grouped_page):
+    def test_the_headline_counts_the_groups_with_a_finite_threshold(
+        self, grouped, grouped_page
+    ):
         text = Reader(grouped_page).text
         for level in (85, 90):
-            assert f"at least {level} % of new cases in 2 of 3 groups, if the model errs equally" in text
-        assert "3 sites used 435 past cases to set one threshold q for each of 3 groups" in text
+            assert (
+                f"at least {level} % of new cases in 2 of 3 groups, if the model errs"
+                " equally" in text
+            )
+        assert (
+            "3 sites used 435 past cases to set one threshold q for each of 3 groups"
+            in text
+        )
 
     def test_there_is_a_card_for_each_group_and_level(self, grouped, grouped_page):
         page = grouped_page
@@ -542,8 +832,13 @@ class TestGroups:
         for label, (_, card) in zip(np.repeat(LABELS, 2), cards, strict=True):
             assert f"Group “{label}”" in card
         for label in ("adult", "child"):
-            assert all(repr(threshold) in page for threshold in grouped[label].thresholds)
-            assert f"for at least 90 % of new cases of the group “{label}”, if" in Reader(page).text
+            assert all(
+                repr(threshold) in page for threshold in grouped[label].thresholds
+            )
+            assert (
+                f"for at least 90 % of new cases of the group “{label}”, if"
+                in Reader(page).text
+            )
 
     def test_laws_are_those_of_the_groups(self, grouped, grouped_page):
         page = grouped_page
@@ -552,36 +847,57 @@ class TestGroups:
         for label in ("adult", "child"):
             for law in (grouped[label, level].law for level in (0.85, 0.9)):
                 mean, low = int(law.mean() * 1e4) / 100, int(law.ppf(0.05) * 1e3) / 10
-                assert re.search(rf"{label} \d+ \d+ % \d+ of \d+ {mean:.2f} % [\d.]+ % {low:.1f} %", text)
+                assert re.search(
+                    rf"{label} \d+ \d+ % \d+ of \d+ {mean:.2f} % [\d.]+ % {low:.1f} %",
+                    text,
+                )
         assert "Dashed: pooling all 280 cases in one place." in text
 
-    def test_who_is_missing_is_said_where_and_every_finding_is_there(self, grouped, grouped_page):
+    def test_who_is_missing_is_said_where_and_every_finding_is_there(
+        self, grouped, grouped_page
+    ):
         text = Reader(grouped_page).text
         assert "The reports were not signed." in text
         assert "adult 2 280 1 west none" in text
         assert "child 3 150 0 none none" in text
         for received in grouped.reports:
-            assert f"{received.site} {received.report.removeprefix('sha256:')[:12]}" in text
+            assert (
+                f"{received.site} {received.report.removeprefix('sha256:')[:12]}"
+                in text
+            )
         assert all(sentence in text for sentence in assumption_sentences(grouped))
-        assert all(f"{found.claim} {found.detail} yes" in text for found in audit.verify(grouped))
+        assert all(
+            f"{found.claim} {found.detail} yes" in text
+            for found in audit.verify(grouped)
+        )
 
     def test_a_group_with_too_few_answers_promises_nothing(self):
         sizes = {label: dict.fromkeys(MIX, 40) for label in LABELS[:2]}
         plan = fc.plan(groups=sizes, max_faulty=1)
         rng = np.random.default_rng(1)
-        both = fc.report(plan, rng.random(80), groups=np.repeat(LABELS[:2], 40), site="north")
-        adults = [fc.report(plan, rng.random(40), groups=["adult"] * 40, site=s) for s in ("south", "west")]
+        both = fc.report(
+            plan, rng.random(80), groups=np.repeat(LABELS[:2], 40), site="north"
+        )
+        adults = [
+            fc.report(plan, rng.random(40), groups=["adult"] * 40, site=s)
+            for s in ("south", "west")
+        ]
         text = text_of(fc.calibrate(plan, [both, *adults]))
         assert "1 site answered for it, and 3 answers are needed." in text
         assert "child 40 90 % too few answers – – – –" in text
         assert "child 1 40 2 south and west none" in text
-        assert "The promise allows for 1 wrong report in each group, in whatever way." in text
+        assert (
+            "The promise allows for 1 wrong report in each group, in whatever way."
+            in text
+        )
 
     def test_many_hostile_labels_are_escaped_and_drawn_up_to_a_point(self):
         labels = [f"{hostile} {i}" for hostile in HOSTILE[:3] for i in range(5)][:14]
         plan = fc.plan(groups={label: {"A": 20, "B": 20} for label in labels})
         each = np.repeat(labels, 20)
-        reports = [fc.report(plan, np.arange(280.0), groups=each, site=site) for site in "AB"]
+        reports = [
+            fc.report(plan, np.arange(280.0), groups=each, site=site) for site in "AB"
+        ]
         page = certificate(fc.calibrate(plan, reports))
         read = Reader(page)
         assert read.tags.isdisjoint({"script", "img"})
@@ -593,15 +909,28 @@ class TestGroups:
         ("group_by", "headline", "first"),
         [
             ("class", "in each of 2 classes", "class “adult”"),
-            (("site", "class"), "in each of 6 groups", "class “adult” at the site “north”"),
+            (
+                ("site", "class"),
+                "in each of 6 groups",
+                "class “adult” at the site “north”",
+            ),
         ],
     )
     def test_groups_by_class_and_site_are_called_so(self, group_by, headline, first):
-        sizes = {label: {site: n[i] for site, n in MIX.items()} for i, label in enumerate(LABELS[:2])}
+        sizes = {
+            label: {site: n[i] for site, n in MIX.items()}
+            for i, label in enumerate(LABELS[:2])
+        }
         plan = fc.plan(groups=sizes, group_by=group_by, score="lac")
         text = text_of(grouped_calibration(plan, 2))
-        assert f"at least 90 % of new cases {headline}, if the model errs equally at every site." in text
-        assert f"for at least 90 % of new cases of the {first}, if the model errs equally" in text
+        assert (
+            f"at least 90 % of new cases {headline}, if the model errs equally at every"
+            " site." in text
+        )
+        assert (
+            f"for at least 90 % of new cases of the {first}, if the model errs equally"
+            in text
+        )
         assert f"The distribution of the coverage at 90 % for the {first}." in text
         shares = "Prevalence by site site cases adult child north 180 88.9 % 11.1 %"
         assert shares in text
@@ -615,7 +944,9 @@ class TestGroups:
 
 
 class TestLosses:
-    """Ranks of scores of losses, sums of losses with and without a name, and answers."""
+    """Ranks of scores of losses, sums of losses with and without a name, and
+    answers.
+    """
 
     GRID: ClassVar = fc.Bins.uniform(0, 1, 20)
 
@@ -626,25 +957,39 @@ class TestLosses:
         x = np.linspace(0.01, 1, 400)[:, np.newaxis]
         losses = np.maximum(0, 1 - np.array(plan.designs[0].message.edges) / x)
         policy = fc.SitePolicy(curves="plain")
-        reports = [fc.report(plan, losses=losses[:n], site=site, policy=policy) for site, n in SIZES.items()]
+        reports = [
+            fc.report(plan, losses=losses[:n], site=site, policy=policy)
+            for site, n in SIZES.items()
+        ]
         return fc.calibrate(plan, reports)
 
     @staticmethod
     def answered():
         plan = fc.plan(
-            n_points=SIZES, curve=TestLosses.GRID, starts=10, risk=0.2, criterion="conditional", delta=0.1
+            n_points=SIZES,
+            curve=TestLosses.GRID,
+            starts=10,
+            risk=0.2,
+            criterion="conditional",
+            delta=0.1,
         )
         policy, reports = fc.SitePolicy(curves="plain"), []
         for site, n in SIZES.items():
             confidence = np.linspace(0, 1, n)
-            given = {"losses": (confidence < 0.3).astype(float), "site": site, "policy": policy}
+            given = {
+                "losses": (confidence < 0.3).astype(float),
+                "site": site,
+                "policy": policy,
+            }
             reports.append(fc.report(plan, confidence, **given))
         return fc.calibrate(plan, reports)
 
     def test_every_sentence_is_of_its_kind(self):
         rng = np.random.default_rng(0)
         ranked = fc.conformalize(
-            {"A": rng.random(300), "B": rng.random(300)}, score="missed-labels", risk=0.1
+            {"A": rng.random(300), "B": rng.random(300)},
+            score="missed-labels",
+            risk=0.1,
         )
         texts = {
             "ranks": text_of(ranked),
@@ -670,16 +1015,33 @@ class TestLosses:
             "the share covered": set(),
             "that the mean share that is found has dropped": {"ranks", "sums"},
             "A check needs": {"ranks", "sums"},
-            "The share of right answers if one site differs was not computed": {"answers"},
+            "The share of right answers if one site differs was not computed": {
+                "answers"
+            },
             "the grid alone raises": set(),
-            "The threshold is one of the plan’s settings": {"sums", "unnamed", "answers"},
+            "The threshold is one of the plan’s settings": {
+                "sums",
+                "unnamed",
+                "answers",
+            },
             "in the mean over": set(),
         }
         for sentence, kinds in only.items():
-            assert {kind for kind, text in texts.items() if sentence in text} == kinds, sentence
+            assert {
+                kind for kind, text in texts.items() if sentence in text
+            } == kinds, sentence
 
     def test_infinite_thresholds(self):
-        named, unnamed = (text_of(self.summed(risk=0.0001, score=score)) for score in ("missed-labels", None))
-        assert "that 99.99 % are found with these reports, so everything is selected." in named
-        assert "No setting guarantees that 99.99 % of the largest loss is avoided with" in unnamed
+        named, unnamed = (
+            text_of(self.summed(risk=0.0001, score=score))
+            for score in ("missed-labels", None)
+        )
+        assert (
+            "that 99.99 % are found with these reports, so everything is selected."
+            in named
+        )
+        assert (
+            "No setting guarantees that 99.99 % of the largest loss is avoided with"
+            in unnamed
+        )
         assert "every prediction set holds everything" not in named + unnamed

@@ -1,4 +1,6 @@
-"""A certificate in a real browser and on paper: nothing is cut, struck through or left alone."""
+"""A certificate in a real browser and on paper: nothing is cut, struck through or left
+alone.
+"""
 
 import base64
 import io
@@ -15,12 +17,20 @@ from fedconformal.pages import certificate
 pytestmark = pytest.mark.nightly
 
 SIZES = {"north": 120, "south": 90, "west": 377, "east": 88}
-FACTS = {"name": "y" * 400, "purpose": "<b>planning</b> of beds", "unit": "days", "contact": "office"}
+FACTS = {
+    "name": "y" * 400,
+    "purpose": "<b>planning</b> of beds",
+    "unit": "days",
+    "contact": "office",
+}
 
 
 def calibrated(plan, sizes=SIZES, **options):
     rng = np.random.default_rng(0)
-    reports = [fc.report(plan, rng.gamma(2.0, size=n), site=site, **options) for site, n in sizes.items()]
+    reports = [
+        fc.report(plan, rng.gamma(2.0, size=n), site=site, **options)
+        for site, n in sizes.items()
+    ]
     return fc.calibrate(plan, reports)
 
 
@@ -34,9 +44,14 @@ def levels_and_a_missing_site():
 
 
 def groups():
-    sizes = {"adult": {"north": 30, "west": 30, "south": 9}, "child": {"north": 30, "west": 30}}
+    sizes = {
+        "adult": {"north": 30, "west": 30, "south": 9},
+        "child": {"north": 30, "west": 30},
+    }
     plan = fc.plan(groups=sizes, confidence_level=[0.8, 0.9])
-    return calibrated(plan, {"north": 60, "west": 60}, groups=np.repeat(["adult", "child"], 30))
+    return calibrated(
+        plan, {"north": 60, "west": 60}, groups=np.repeat(["adult", "child"], 30)
+    )
 
 
 def mixture():
@@ -44,20 +59,29 @@ def mixture():
 
 
 def names_of_200_characters():
-    sizes = {"x" * 200: 60, "مستشفى الشمال": 80, "<script>alert(1)</script>": 70, "D": 75}
+    sizes = {
+        "x" * 200: 60,
+        "مستشفى الشمال": 80,
+        "<script>alert(1)</script>": 70,
+        "D": 75,
+    }
     plan = fc.plan(n_points=sizes)
     return calibrated(plan, dict(list(sizes.items())[1:]))
 
 
 def private(tmp_path):
     privacy = fc.Privacy(1.0, fc.Bins.uniform(0, 15, 60))
-    plan = fc.plan(n_points=dict.fromkeys("ABCDE", 600), privacy=privacy, score="absolute")
+    plan = fc.plan(
+        n_points=dict.fromkeys("ABCDE", 600), privacy=privacy, score="absolute"
+    )
     rng, reports = np.random.default_rng(0), []
     for site in "ABCDE":
         ledger = fc.Ledger.create(tmp_path / f"{site}.db")
         ledger.set_budget("2026", 4)
         scores = rng.gamma(2.0, size=600)
-        reports.append(fc.report(plan, scores, site=site, ledger=ledger, dataset="2026"))
+        reports.append(
+            fc.report(plan, scores, site=site, ledger=ledger, dataset="2026")
+        )
     return fc.calibrate(plan, reports)
 
 
@@ -79,12 +103,15 @@ def addresses(calibrations, tmp_path_factory):
 
 
 WIDER = """
-return [...document.querySelectorAll('.scroll')].filter(each => each.scrollWidth > each.clientWidth + 1)
+const isWide = each => each.scrollWidth > each.clientWidth + 1
+return [...document.querySelectorAll('.scroll')].filter(isWide)
   .map(each => each.getAttribute('aria-label'))
 """
 
 STRUCK = """
-const boxes = [...document.querySelectorAll('svg.law')].filter(svg => svg.checkVisibility()).flatMap(svg => {
+const shown = [...document.querySelectorAll('svg.law')].filter(
+  svg => svg.checkVisibility())
+const boxes = shown.flatMap(svg => {
   const kinds = 'path.law-level, path.law-mean, path.law-low';
   const lines = [...svg.querySelectorAll(kinds)].map(each => each.getBBox());
   return [...svg.querySelectorAll('text')].flatMap(text => {
@@ -104,7 +131,10 @@ def test_nothing_is_cut_or_struck_through(driver, addresses, width):
     resize(driver, width, 900)
     for name, address in addresses.items():
         driver.get(address)
-        assert driver.execute_script("return document.documentElement.scrollWidth") <= width, name
+        assert (
+            driver.execute_script("return document.documentElement.scrollWidth")
+            <= width
+        ), name
         assert driver.execute_script(WIDER) == [], name
         assert driver.execute_script(STRUCK) == [], name
         assert [line["message"] for line in driver.get_log("browser")] == []
@@ -119,9 +149,9 @@ def test_there_is_no_serious_accessibility_problem(driver, addresses, axe, width
 
 
 HEADINGS = (
-    "What was found since|What it does not say|Sets of several labels|Wide intervals|Details|"
-    "If one site differs|The promise holds if|Groups of later cases|Checking again|What the sites sent|"
-    "How to verify it"
+    "What was found since|What it does not say|Sets of several labels|Wide"
+    " intervals|Details|If one site differs|The promise holds if|Groups of later"
+    " cases|Checking again|What the sites sent|How to verify it"
 )
 
 
@@ -130,10 +160,14 @@ def printed_pages(driver):
     printed = driver.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})
     pages = PdfReader(io.BytesIO(base64.b64decode(printed["data"]))).pages
     texts = [page.extract_text(extraction_mode="layout") for page in pages]
-    return [[line.strip() for line in text.splitlines() if line.strip()] for text in texts]
+    return [
+        [line.strip() for line in text.splitlines() if line.strip()] for text in texts
+    ]
 
 
-def test_printed_pages_have_their_number_the_digest_and_what_is_folded_away(driver, addresses, calibrations):
+def test_printed_pages_have_their_number_the_digest_and_what_is_folded_away(
+    driver, addresses, calibrations
+):
     driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     for name, address in addresses.items():
         driver.get(address)
@@ -141,7 +175,9 @@ def test_printed_pages_have_their_number_the_digest_and_what_is_folded_away(driv
         for number, lines in enumerate(pages, start=1):
             foot = rf"{calibrations[name].digest}\s+{number} ?/ ?{len(pages)}"
             assert re.fullmatch(foot, lines[-1]), name
-        assert "fedconformal verify calibration.json" in " ".join(line for lines in pages for line in lines)
+        assert "fedconformal verify calibration.json" in " ".join(
+            line for lines in pages for line in lines
+        )
         if name == "plain":
             assert len(pages) == 2
             assert any(line.startswith("For the coordinator") for line in pages[0])
@@ -150,8 +186,13 @@ def test_printed_pages_have_their_number_the_digest_and_what_is_folded_away(driv
 def test_no_heading_is_left_alone_wherever_pages_end(driver, addresses):
     driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     driver.get(addresses["mixture"])
-    move = "for (const each of document.querySelectorAll('section')) each.style.marginTop = arguments[0]"
+    move = (
+        "for (const each of document.querySelectorAll('section')) each.style.marginTop"
+        " = arguments[0]"
+    )
     for gap in range(6, 66, 5):
         driver.execute_script(move, f"{gap}mm")
         pages = printed_pages(driver)
-        assert [lines[-2] for lines in pages if re.fullmatch(HEADINGS, lines[-2])] == [], gap
+        assert [
+            lines[-2] for lines in pages if re.fullmatch(HEADINGS, lines[-2])
+        ] == [], gap

@@ -1,4 +1,6 @@
-"""The desk: a folder of documents that the command line reads too, and a page that shows what it holds."""
+"""The desk: a folder of documents that the command line reads too, and a page that
+shows what it holds.
+"""
 
 import json
 import os
@@ -23,10 +25,16 @@ QUESTION = {"points": list(SIZES.values()), "names": list(SIZES), "score": "abso
 
 
 def order(folder, name, content=None):
-    """Status and words of an answer: the text of a fragment, or the reason of a refusal."""
+    """Status and words of an answer: the text of a fragment, or the reason of a
+    refusal.
+    """
     body = content if isinstance(content, bytes) else json.dumps(content or {}).encode()
     reply = answer(name, body, {}, folder)
-    return reply.status, Reader(reply.text).text if reply.status == 200 else json.loads(reply.text)["error"]
+    return reply.status, (
+        Reader(reply.text).text
+        if reply.status == 200
+        else json.loads(reply.text)["error"]
+    )
 
 
 def drop(folder, document):
@@ -34,7 +42,10 @@ def drop(folder, document):
 
 
 def files(folder):
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.*")}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*.*")
+    }
 
 
 def report(plan, site, seed=0, n=None):
@@ -69,7 +80,12 @@ class TestPlan:
     def test_it_is_never_replaced(self, folder):
         before = files(folder)
         status, reason = order(folder, "save", {"sites": 3, "points": 50})
-        assert (status, reason.endswith("plan.json is there already: move it away to write another one")) == (
+        assert (
+            status,
+            reason.endswith(
+                "plan.json is there already: move it away to write another one"
+            ),
+        ) == (
             422,
             True,
         )
@@ -79,40 +95,65 @@ class TestPlan:
         status, page = order(folder, "desk")
         assert status == 200
         assert "if the model errs equally at every site." in page
-        assert "answer.html , the page that fedconformal page -o answer.html writes" in page
+        assert (
+            "answer.html , the page that fedconformal page -o answer.html writes"
+            in page
+        )
         assert plan.digest in page
-        assert "No site answered, 4 missing: St. Mary's, east/../.., north, south" in page
+        assert (
+            "No site answered, 4 missing: St. Mary's, east/../.., north, south" in page
+        )
 
     @pytest.mark.parametrize(
         ("more", "reason"),
         [
-            ({"privacy": {"epsilon": 2.0, "high": 9.0}}, "does not answer plans of this kind"),
+            (
+                {"privacy": {"epsilon": 2.0, "high": 9.0}},
+                "does not answer plans of this kind",
+            ),
             ({"score": "aps", "names": ["a"]}, "does not answer plans of this kind"),
             ({"keys": "a=ed25519:" + "5f" * 32}, "reports are signed with its key"),
         ],
     )
-    def test_private_and_signed_plans_are_answered_by_the_command(self, tmp_path, more, reason):
-        assert order(tmp_path, "save", {"points": [400], "names": ["a"], **more})[0] == 200
+    def test_private_and_signed_plans_are_answered_by_the_command(
+        self, tmp_path, more, reason
+    ):
+        assert (
+            order(tmp_path, "save", {"points": [400], "names": ["a"], **more})[0] == 200
+        )
         page = order(tmp_path, "desk")[1]
         assert reason in page
-        assert "fedconformal report plan.json cases.csv --site NAME -o report.json" in page
+        assert (
+            "fedconformal report plan.json cases.csv --site NAME -o report.json" in page
+        )
 
     @pytest.mark.parametrize(
         ("keys", "reason"),
         [
-            ("a=ed25519:" + "5f" * 32, "keys must hold one public key for each named site, and no other"),
+            (
+                "a=ed25519:" + "5f" * 32,
+                "keys must hold one public key for each named site, and no other",
+            ),
             ("a=ed25519:5f\nb=x", "the key of 'a' must be"),
-            (("a=ed25519:" + "5f" * 32 + "\n") * 2, "keys must have one line for each site"),
+            (
+                ("a=ed25519:" + "5f" * 32 + "\n") * 2,
+                "keys must have one line for each site",
+            ),
         ],
     )
     def test_keys_are_for_all_sites_once(self, tmp_path, keys, reason):
-        status, words = order(tmp_path, "save", {"points": [40, 50], "names": ["a", "b"], "keys": keys})
+        status, words = order(
+            tmp_path, "save", {"points": [40, 50], "names": ["a", "b"], "keys": keys}
+        )
         assert (status, reason in words) == (422, True), words
         assert not files(tmp_path)
 
     def test_what_is_no_plan_is_named(self, tmp_path):
         (tmp_path / "plan.json").write_text("{}")
-        assert order(tmp_path, "desk") == (422, f"{tmp_path}/plan.json: not a plan: format: is missing")
+        assert order(tmp_path, "desk") == (
+            422,
+            f"{tmp_path}/plan.json: not a plan: format: is missing",
+        )
 
 
 class TestAnswers:
@@ -133,24 +174,33 @@ class TestAnswers:
             "reports/report-south",
         ]
 
-    def test_a_report_counts_once_and_another_one_of_its_site_is_refused(self, folder, plan):
+    def test_a_report_counts_once_and_another_one_of_its_site_is_refused(
+        self, folder, plan
+    ):
         drop(folder, report(plan, "north"))
         before = files(folder)
         assert drop(folder, report(plan, "north")) == (200, "")
         status, reason = drop(folder, report(plan, "north", seed=1))
-        assert (status, reason.startswith("north: another report is in ")) == (422, True)
+        assert (status, reason.startswith("north: another report is in ")) == (
+            422,
+            True,
+        )
         assert files(folder) == before
 
     def test_a_report_that_does_not_count_is_kept_with_its_reason(self, folder, plan):
         other = fc.report(fc.plan(n_points={"north": 120}), range(120), site="north")
         assert drop(folder, other) == (200, "")
-        assert "north answers another plan" in " ".join(order(folder, "desk")[1].split())
+        assert "north answers another plan" in " ".join(
+            order(folder, "desk")[1].split()
+        )
         assert drop(folder, report(plan, "north")) == (200, "")
         assert "1 site answered, 3 missing" in order(folder, "desk")[1]
         assert order(folder, "calibrate")[0] == 200
         assert len(fc.Calibration.read(folder / "calibration.json").refused) == 1
 
-    @pytest.mark.parametrize("content", [b"", b"{}", b"site,score\nnorth,1\nnorth,2\n", b"\xff" * 1000])
+    @pytest.mark.parametrize(
+        "content", [b"", b"{}", b"site,score\nnorth,1\nnorth,2\n", b"\xff" * 1000]
+    )
     def test_what_is_no_report_is_refused_and_not_kept(self, folder, content):
         status, reason = order(folder, "receive", content)
         assert (status, "not a report" in reason) == (422, True)
@@ -158,7 +208,9 @@ class TestAnswers:
 
     def test_files_that_were_put_there_by_hand_count(self, folder, plan):
         (folder / "reports").mkdir()
-        (folder / "reports" / "by hand.json").write_text(report(plan, "north").to_json())
+        (folder / "reports" / "by hand.json").write_text(
+            report(plan, "north").to_json()
+        )
         (folder / "reports" / "nothing.json").write_text("{}")
         (folder / "reports" / ".left by a kill.json").write_text("{")
         desk = Desk(folder)
@@ -169,12 +221,17 @@ class TestAnswers:
         order(tmp_path, "save", {"sites": 3, "points": 50})
         page = order(tmp_path, "desk")[1]
         assert "No site answered, 3 missing" in page
-        drop(tmp_path, fc.report(fc.Plan.read(tmp_path / "plan.json"), range(50), site="A"))
+        drop(
+            tmp_path,
+            fc.report(fc.Plan.read(tmp_path / "plan.json"), range(50), site="A"),
+        )
         assert "1 site answered, 2 missing" in order(tmp_path, "desk")[1]
 
 
 class TestCalibration:
-    def test_it_is_what_the_command_line_gives(self, folder, calibrated, monkeypatch, capsys):
+    def test_it_is_what_the_command_line_gives(
+        self, folder, calibrated, monkeypatch, capsys
+    ):
         monkeypatch.chdir(folder)
         assert main(["calibrate", "plan.json", "reports", "-o", "again.json"]) == 0
         assert fc.Calibration.read("again.json") == calibrated
@@ -182,8 +239,14 @@ class TestCalibration:
         page = order(folder, "desk")[1]
         assert repr(calibrated.threshold) in page
         assert "The promise holds if" in page
-        assert re.search(r"(\d+) of \1 claims were verified by independent code, which recomputed", page)
-        assert repr(calibrated.threshold) in Reader((folder / "certificate.html").read_text()).text
+        assert re.search(
+            r"(\d+) of \1 claims were verified by independent code, which recomputed",
+            page,
+        )
+        assert (
+            repr(calibrated.threshold)
+            in Reader((folder / "certificate.html").read_text()).text
+        )
 
     def test_nothing_is_replaced_without_saying_so(self, folder, calibrated):
         before = files(folder)
@@ -199,21 +262,33 @@ class TestCalibration:
         first = order(folder, "calibrate")[1]
         assert "The reports have changed since" not in first
         drop(folder, report(plan, "east/../.."))
-        assert "calibration.json is of 3 sites, and 4 count now" in order(folder, "desk")[1]
+        assert (
+            "calibration.json is of 3 sites, and 4 count now"
+            in order(folder, "desk")[1]
+        )
         assert order(folder, "calibrate", {"replace": True})[0] == 200
         assert fc.Calibration.read(folder / "calibration.json").n_answers == 4
         assert "4 sites used" in Reader((folder / "certificate.html").read_text()).text
 
     def test_too_few_answers_are_a_sentence_and_nothing_is_written(self, folder):
         before = files(folder)
-        assert order(folder, "calibrate") == (422, "0 sites answered: at least 1 is needed")
-        assert order(folder, "certify") == (422, "calibration.json is missing: calibrate first")
+        assert order(folder, "calibrate") == (
+            422,
+            "0 sites answered: at least 1 is needed",
+        )
+        assert order(folder, "certify") == (
+            422,
+            "calibration.json is missing: calibrate first",
+        )
         assert files(folder) == before
 
     def test_a_calibration_of_another_plan_is_named(self, folder, calibrated):
         (folder / "plan.json").write_text(fc.plan(n_points={"north": 120}).to_json())
         status, reason = order(folder, "desk")
-        assert (status, "calibration.json is of another plan than plan.json" in reason) == (422, True)
+        assert (
+            status,
+            "calibration.json is of another plan than plan.json" in reason,
+        ) == (422, True)
 
     def test_a_forged_calibration_is_not_believed(self, folder, calibrated):
         content = json.loads(calibrated.to_json())
@@ -237,8 +312,13 @@ class TestChecks:
         scores = np.random.default_rng(1).gamma(shape, size=300)
         return fc.monitoring.answer(calibration, scores, site=site)
 
-    def test_they_are_assessed_as_compare_does(self, folder, calibrated, monkeypatch, capsys):
-        checks = [self.check(calibrated, "north"), self.check(calibrated, "south", shape=5.0)]
+    def test_they_are_assessed_as_compare_does(
+        self, folder, calibrated, monkeypatch, capsys
+    ):
+        checks = [
+            self.check(calibrated, "north"),
+            self.check(calibrated, "south", shape=5.0),
+        ]
         for check in checks:
             assert drop(folder, check) == (200, "")
         page = order(folder, "desk")[1]
@@ -260,7 +340,12 @@ class TestChecks:
     def test_checks_of_many_periods_are_watched(self, folder, calibrated):
         rng = np.random.default_rng(2)
         checks = [
-            fc.monitoring.answer(calibrated, rng.gamma(shape, size=100), site=site, period=f"2027-0{month}")
+            fc.monitoring.answer(
+                calibrated,
+                rng.gamma(shape, size=100),
+                site=site,
+                period=f"2027-0{month}",
+            )
             for site, shape in {"north": 2.0, "south": 4.0}.items()
             for month in (1, 2, 3)
         ]
@@ -270,7 +355,9 @@ class TestChecks:
         assert show(folder).count('<figure class="watch">') == 3
         assert "alarm since 2027-01" in page
         assert "The next reports are due for 2027-04" in page
-        again = fc.monitoring.answer(calibrated, rng.gamma(2.0, size=9), site="north", period="2027-03")
+        again = fc.monitoring.answer(
+            calibrated, rng.gamma(2.0, size=9), site="north", period="2027-03"
+        )
         assert drop(folder, again)[1] == "north: periods 2027-03 and 2027-03 overlap"
         assert drop(folder, self.check(calibrated, "north"))[0] == 422
         assert order(folder, "certify", {"replace": True})[0] == 200
@@ -287,13 +374,19 @@ class TestChecks:
     def test_those_of_an_earlier_calibration_are_named(self, folder, plan, calibrated):
         (folder / "checks").mkdir()
         alone = fc.calibrate(plan, [report(plan, site) for site in ("north", "south")])
-        (folder / "checks" / "old.json").write_text(self.check(alone, "north").to_json())
+        (folder / "checks" / "old.json").write_text(
+            self.check(alone, "north").to_json()
+        )
         assert "another calibration" in order(folder, "desk")[1]
 
-    def test_refused_ones_do_not_take_the_others_with_them(self, folder, plan, calibrated):
+    def test_refused_ones_do_not_take_the_others_with_them(
+        self, folder, plan, calibrated
+    ):
         drop(folder, self.check(calibrated, "north"))
         alone = fc.calibrate(plan, [report(plan, site) for site in ("north", "south")])
-        (folder / "checks" / "old.json").write_text(self.check(alone, "south").to_json())
+        (folder / "checks" / "old.json").write_text(
+            self.check(alone, "south").to_json()
+        )
         (folder / "checks" / "nothing.json").write_text("{}")
         desk = Desk(folder)
         assert [check.site for check in desk.checks[0]] == ["north"]
@@ -302,8 +395,8 @@ class TestChecks:
             ("nothing.json", "not a check: format: is missing"),
         }
         assert (
-            "Replace certificate.html by one with these checks, without the refused ones"
-            in order(folder, "desk")[1]
+            "Replace certificate.html by one with these checks, without the refused"
+            " ones" in order(folder, "desk")[1]
         )
         assert drop(folder, self.check(calibrated, "south")) == (200, "")
         assert "after the last check had come" not in order(folder, "desk")[1]
@@ -328,9 +421,14 @@ class TestChecks:
             422,
             "south: has no period, unlike the checks before it",
         )
-        assert "600 later cases since 2027-01, up to 2027-02" in order(folder, "desk")[1]
+        assert (
+            "600 later cases since 2027-01, up to 2027-02" in order(folder, "desk")[1]
+        )
         assert order(folder, "certify", {"replace": True})[0] == 200
-        assert "600 later cases since 2027-01" in Reader((folder / "certificate.html").read_text()).text
+        assert (
+            "600 later cases since 2027-01"
+            in Reader((folder / "certificate.html").read_text()).text
+        )
 
     def test_a_lost_certificate_is_written_with_the_checks(self, folder, calibrated):
         drop(folder, self.check(calibrated, "north"))
@@ -346,19 +444,39 @@ class TestServer:
         with background(create_app(folder=folder)) as url:
             yield urlsplit(url).netloc
 
-    def test_requests_that_change_something_come_from_the_page_alone(self, address, folder, plan):
-        before, content = files(folder), report(plan, "north", seed=1).to_json().encode()
+    def test_requests_that_change_something_come_from_the_page_alone(
+        self, address, folder, plan
+    ):
+        before, content = (
+            files(folder),
+            report(plan, "north", seed=1).to_json().encode(),
+        )
         for path in ("save", "receive", "calibrate", "certify", "desk"):
-            status, answered = post(address, f"/api/{path}", content, {"Origin": "http://evil.example"})
-            assert (status, answered) == (403, {"error": "a page of another origin may not ask"})
+            status, answered = post(
+                address, f"/api/{path}", content, {"Origin": "http://evil.example"}
+            )
+            assert (status, answered) == (
+                403,
+                {"error": "a page of another origin may not ask"},
+            )
             assert post(address, f"/api/{path}", content, {"Origin": "null"})[0] == 403
-            assert post(address, f"/api/{path}", content, {"Host": "evil.example"})[0] == 400
-            assert post(address, f"/api/{path}", content, {"Content-Type": "text/plain"})[0] == 415
+            assert (
+                post(address, f"/api/{path}", content, {"Host": "evil.example"})[0]
+                == 400
+            )
+            assert (
+                post(address, f"/api/{path}", content, {"Content-Type": "text/plain"})[
+                    0
+                ]
+                == 415
+            )
             assert ask(address, "GET", f"/api/{path}")[0] == 405
         assert files(folder) == before
 
     def test_the_page_itself_is_answered(self, address, folder):
-        status, fragment = post(address, "/api/desk", {}, {"Origin": f"http://{address}"})
+        status, fragment = post(
+            address, "/api/desk", {}, {"Origin": f"http://{address}"}
+        )
         assert (status, "4 sites answered" in fragment) == (200, True)
         page = ask(address, "GET", "/")[1].decode()
         assert "/assets/desk.js" in page
@@ -369,7 +487,10 @@ class TestServer:
         before = files(folder)
         for path, most in (("receive", 4096), ("save", 128), ("calibrate", 128)):
             status, refused = post(address, f"/api/{path}", b" " * (1024 * most + 1))
-            assert (status, refused) == (422, {"error": f"the body may have up to {most} KB"})
+            assert (status, refused) == (
+                422,
+                {"error": f"the body may have up to {most} KB"},
+            )
         assert files(folder) == before
 
     def test_a_few_files_are_read_and_no_others(self, address, folder, plan):
@@ -388,7 +509,14 @@ class TestServer:
         assert (status, content.decode()) == (200, answer_page())
         assert headers["Content-Disposition"].startswith("attachment")
         name = next((folder / "reports").iterdir()).name
-        for path in (f"reports/{name}", "../plan.json", "%2e%2e/plan.json", "", ".", "x.json"):
+        for path in (
+            f"reports/{name}",
+            "../plan.json",
+            "%2e%2e/plan.json",
+            "",
+            ".",
+            "x.json",
+        ):
             assert ask(address, "GET", f"/files/{path}")[0] == 404
         (folder / "certificate.html").unlink()
         (folder / "certificate.html").symlink_to("/dev/zero")
@@ -402,7 +530,9 @@ class TestServer:
             assert 'id="save"' not in ask(address, "GET", "/")[1].decode()
 
     def test_a_folder_that_is_a_file(self, folder):
-        with pytest.raises(ValueError, match=r"folder must be a folder, got .*plan\.json"):
+        with pytest.raises(
+            ValueError, match=r"folder must be a folder, got .*plan\.json"
+        ):
             serve(folder=folder / "plan.json", port=0, browse=False)
 
     def test_a_folder_that_cannot_be_written(self, tmp_path):

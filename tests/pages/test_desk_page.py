@@ -1,4 +1,6 @@
-"""The desk in a real browser: plan, drop the reports, calibrate, open the certificate, drop the checks."""
+"""The desk in a real browser: plan, drop the reports, calibrate, open the certificate,
+drop the checks.
+"""
 
 import subprocess
 import sys
@@ -20,7 +22,8 @@ RNG_SEED = 7
 
 
 SHOWN = (
-    "const desk = document.querySelector('#desk:not([aria-busy=true])'); return desk ? desk.innerText : ''"
+    "const desk = document.querySelector('#desk:not([aria-busy=true])'); return desk ?"
+    " desk.innerText : ''"
 )
 
 
@@ -57,24 +60,44 @@ def test_from_the_plan_to_the_certificate(driver, tmp_path):
         save_plan(driver, url)
         plan = fc.Plan.read(folder / "plan.json")
         assert plan == fc.plan(
-            n_points=SIZES, score="absolute", terms={"name": "length of stay", "unit": "days"}
+            n_points=SIZES,
+            score="absolute",
+            terms={"name": "length of stay", "unit": "days"},
         )
         paths = [tmp_path / f"{site}.json" for site in SIZES]
         for path in paths:
-            path.write_text(fc.report(plan, rng.gamma(2.0, size=SIZES[path.stem]), site=path.stem).to_json())
+            path.write_text(
+                fc.report(
+                    plan, rng.gamma(2.0, size=SIZES[path.stem]), site=path.stem
+                ).to_json()
+            )
         table = tmp_path / "table.csv"
         table.write_text("y,prediction\n1,2\n3,4\n")
         drop(driver, *paths[:3], table)
         until_shown(driver, "3 sites answered, 1 missing: east")
-        assert problem(driver) == "table.csv: this is a table, not a report, which is JSON"
+        assert (
+            problem(driver) == "table.csv: this is a table, not a report, which is JSON"
+        )
         driver.find_element(By.ID, "calibrate").send_keys(Keys.ENTER)
-        until_shown(driver, "were verified by independent code, which recomputed the threshold")
+        until_shown(
+            driver, "were verified by independent code, which recomputed the threshold"
+        )
         assert not driver.find_element(By.ID, "problem").is_displayed()
         calibration = fc.Calibration.read(folder / "calibration.json")
-        assert calibration == fc.calibrate(plan, [fc.Report.read(path) for path in paths[:3]])
-        driver.get(driver.find_element(By.LINK_TEXT, "Open the certificate").get_attribute("href"))
-        assert repr(calibration.threshold) in driver.find_element(By.TAG_NAME, "main").text
-        assert driver.execute_script("return getComputedStyle(document.querySelector('.card')).display")
+        assert calibration == fc.calibrate(
+            plan, [fc.Report.read(path) for path in paths[:3]]
+        )
+        driver.get(
+            driver.find_element(By.LINK_TEXT, "Open the certificate").get_attribute(
+                "href"
+            )
+        )
+        assert (
+            repr(calibration.threshold) in driver.find_element(By.TAG_NAME, "main").text
+        )
+        assert driver.execute_script(
+            "return getComputedStyle(document.querySelector('.card')).display"
+        )
         driver.get(url)
         until_shown(driver, "3 sites answered, 1 missing: east")
 
@@ -86,7 +109,9 @@ def fedconformal(*words, cwd):
 
 @pytest.mark.nightly
 def test_the_whole_story_over_two_sittings(driver, axe, tmp_path):
-    """Four sites answer in their browsers, and check later; the coordinator stops in between."""
+    """Four sites answer in their browsers, and check later; the coordinator stops in
+    between.
+    """
     rng = np.random.default_rng(RNG_SEED)
     folder, mail = tmp_path / "stay", tmp_path / "mail"
     mail.mkdir()
@@ -94,15 +119,26 @@ def test_the_whole_story_over_two_sittings(driver, axe, tmp_path):
     options = ("--target", "y", "--prediction", "prediction", "--yes")
 
     def write_cases(site, n, scale=1.0):
-        truth, error = rng.gamma(9.0, 10.0, size=n), rng.normal(scale=8.0 * scale, size=n)
+        truth, error = (
+            rng.gamma(9.0, 10.0, size=n),
+            rng.normal(scale=8.0 * scale, size=n),
+        )
         table = np.column_stack([truth, truth + error])
-        np.savetxt(mail / f"{site}.csv", table, header="y,prediction", delimiter=",", comments="")
+        np.savetxt(
+            mail / f"{site}.csv",
+            table,
+            header="y,prediction",
+            delimiter=",",
+            comments="",
+        )
 
     with planner(str(folder)) as url:
         save_plan(driver, url)
         look_at(driver, axe)
         for name in ("plan.json", "answer.html"):
-            driver.find_element(By.CSS_SELECTOR, f'details a[href="/files/{name}"]').click()
+            driver.find_element(
+                By.CSS_SELECTOR, f'details a[href="/files/{name}"]'
+            ).click()
             downloaded(driver, name, mail)
         for site, n in SIZES.items():
             write_cases(site, n)
@@ -122,7 +158,14 @@ def test_the_whole_story_over_two_sittings(driver, axe, tmp_path):
         look_at(driver, axe)
         for site, scale in zip(SIZES, (1.0, 1.0, 2.0, 1.0), strict=True):
             write_cases(site, 300, scale)
-            order = ("check", folder / "calibration.json", f"{site}.csv", "--site", site, *options)
+            order = (
+                "check",
+                folder / "calibration.json",
+                f"{site}.csv",
+                "--site",
+                site,
+                *options,
+            )
             fedconformal(*order, "-o", f"check-{site}.json", cwd=mail)
         drop(driver, *mail.glob("check-*.json"))
         until_shown(driver, "Coverage falls short at: west")
@@ -131,7 +174,9 @@ def test_the_whole_story_over_two_sittings(driver, axe, tmp_path):
         look_at(driver, axe)
         assert [line["message"] for line in driver.get_log("browser")] == []
     fedconformal("verify", "calibration.json", "--reports", "reports", cwd=folder)
-    fedconformal("calibrate", "plan.json", "reports", "-o", tmp_path / "again.json", cwd=folder)
+    fedconformal(
+        "calibrate", "plan.json", "reports", "-o", tmp_path / "again.json", cwd=folder
+    )
     again = fc.Calibration.read(tmp_path / "again.json")
     assert again == fc.Calibration.read(folder / "calibration.json")
     assert "Coverage falls short at: west" in (folder / "certificate.html").read_text()
@@ -160,6 +205,8 @@ def look_at(page, axe):
     """It fits the width of a phone, and has no serious problem of accessibility."""
     for width in (1280, 390):
         resize(page, width, 900)
-        assert page.execute_script("return document.documentElement.scrollWidth") <= width
+        assert (
+            page.execute_script("return document.documentElement.scrollWidth") <= width
+        )
         assert serious_problems(page, axe) == []
     resize(page, 1280, 900)

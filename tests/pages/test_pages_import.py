@@ -1,4 +1,6 @@
-"""The certificate needs Jinja2, serving the extra ``web``; what is missing is named with a command."""
+"""The certificate needs Jinja2, serving the extra ``web``; what is missing is named
+with a command.
+"""
 
 import json
 import subprocess
@@ -17,11 +19,13 @@ import fedconformal as fc
 from fedconformal import pages
 
 plan = fc.plan(n_sites=3, n_points=19)
-calibration = fc.calibrate(plan, [fc.report(plan, range(19), site=name) for name in "ABC"])
+reports = [fc.report(plan, range(19), site=name) for name in "ABC"]
+calibration = fc.calibrate(plan, reports)
 answers = {{"notebook": (plan._repr_html_(), calibration._repr_html_())}}
 for name, ask in [
     ("certificate", lambda: pages.certificate(calibration)[:15]),
-    *((name, lambda name=name: str(getattr(pages, name))) for name in ("serve", "create_app")),
+    ("serve", lambda: str(pages.serve)),
+    ("create_app", lambda: str(pages.create_app)),
 ]:
     try:
         answers[name] = ask()
@@ -34,7 +38,9 @@ print(json.dumps(answers))
 
 def answers_without(*blocked):
     code = CODE.format(blocked=blocked)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

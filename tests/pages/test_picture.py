@@ -26,7 +26,10 @@ PLANS = [
 def lines_and_labels(picture):
     """Where each line stands and begins, and what room each label takes in its row."""
     line = r'<path class="(law-level|law-mean|law-low)" d="M([\d.]+),([\d.]+)V'
-    label = r'class="law-label (law-\w+)-label" x="([\d.-]+)" y="(\d+)" text-anchor="(\w+)">([^<]+)<'
+    label = (
+        r'class="law-label (law-\w+)-label" x="([\d.-]+)" y="(\d+)"'
+        r' text-anchor="(\w+)">([^<]+)<'
+    )
     lines = [(kind, float(x), float(top)) for kind, x, top in re.findall(line, picture)]
     labels = []
     for kind, x, y, anchor, text in re.findall(label, picture):
@@ -37,10 +40,14 @@ def lines_and_labels(picture):
 
 def assert_readable(plan, *, is_bound, width):
     summary = Summary(plan.law, plan.confidence_levels[0])
-    lines, labels = lines_and_labels(law_picture(summary, is_bound=is_bound, width=width))
+    lines, labels = lines_and_labels(
+        law_picture(summary, is_bound=is_bound, width=width)
+    )
     assert len(lines) == len(labels) == 3
     for kind, low, high, y in labels:
-        assert [other for other, x, top in lines if low < x < high and top < y - 2] == [], (kind, low, high)
+        assert [
+            other for other, x, top in lines if low < x < high and top < y - 2
+        ] == [], (kind, low, high)
         assert low > -1
         assert high < width + 1
 
@@ -55,7 +62,9 @@ def test_no_line_runs_through_a_label(options):
 @pytest.mark.nightly
 @pytest.mark.parametrize("criterion", ["stable", "conditional"])
 def test_nor_for_any_other_law(criterion):
-    for m, n, level, delta in itertools.product((1, 3), (12, 100), (0.5, 0.95), (0.4, 0.001)):
+    for m, n, level, delta in itertools.product(
+        (1, 3), (12, 100), (0.5, 0.95), (0.4, 0.001)
+    ):
         wish = {"criterion": criterion, "confidence_level": level, "delta": delta}
         with warnings.catch_warnings(action="ignore", category=fc.InfeasibleWarning):
             plan = fc.plan(m, n, **wish)

@@ -1,4 +1,6 @@
-"""What the planner answers: the library's own plans, in words that come from their classes."""
+"""What the planner answers: the library's own plans, in words that come from their
+classes.
+"""
 
 import re
 import shlex
@@ -49,7 +51,9 @@ class TestAnswers:
         ]
         assert solve(PlanQuestion(sites=10, points=79)).law.std == law.std()
         assert list(answer.rows)[1] == "With 3 numbers per site"
-        assert three[1] == f"{fc.plan(10, 79, numbers=3).law.std():.2%}".replace("%", " %")
+        assert three[1] == f"{fc.plan(10, 79, numbers=3).law.std():.2%}".replace(
+            "%", " %"
+        )
         assert (pooled[0], alone[0]) == ("90.01 %", "90.00 %")
         rows = list(shown(sites=10, points=79, compare=False).rows)
         assert rows == ["This plan", "All cases in one place", "One site alone"]
@@ -60,12 +64,17 @@ class TestAnswers:
         assert f"number {plan.server_rank} of the 10" in answer.steps[1]
 
     @pytest.mark.parametrize(
-        "options", [{"confidence_level": 0.8}, {"promise": "each-site"}, {"numbers": 3}], ids=str
+        "options",
+        [{"confidence_level": 0.8}, {"promise": "each-site"}, {"numbers": 3}],
+        ids=str,
     )
     def test_missing_sites_are_solved_for_as_the_server_would(self, options):
         plan = fc.plan(n_points=[60, 60, 90, 200], **options)
         rng = np.random.default_rng(0)
-        reports = [fc.report(plan, rng.random(n), site=f"{i}") for i, n in enumerate((60, 60, 90))]
+        reports = [
+            fc.report(plan, rng.random(n), site=f"{i}")
+            for i, n in enumerate((60, 60, 90))
+        ]
         calibration = fc.calibrate(plan, reports)
         solution = solve(PlanQuestion(points=(60, 60, 90, 200), missing=1, **options))
         assert solution.planned.levels == plan.designs[0].levels
@@ -74,9 +83,13 @@ class TestAnswers:
 
     def test_missing_sites_of_a_private_plan_are_solved_for_too(self):
         privacy = fc.Privacy(4.0, fc.Bins.uniform(0, 1, 50))
-        plan = fc.plan(n_points={"A": 160, "B": 160, "C": 190, "D": 300}, privacy=privacy)
+        plan = fc.plan(
+            n_points={"A": 160, "B": 160, "C": 190, "D": 300}, privacy=privacy
+        )
         rng = np.random.default_rng(0)
-        scores = {site: rng.random(n) for site, n in zip("ABC", (160, 160, 190), strict=True)}
+        scores = {
+            site: rng.random(n) for site, n in zip("ABC", (160, 160, 190), strict=True)
+        }
         calibration = fc.privacy.simulate(plan, scores, rng)
         asked = {
             "points": (160, 160, 190, 300),
@@ -91,7 +104,8 @@ class TestAnswers:
         answer = shown(sites=10, points=2, missing=8)
         assert not answer.feasible
         assert answer.notes == [
-            "With all 10 sites there is a finite threshold; with 8 missing there is none."
+            "With all 10 sites there is a finite threshold; with 8 missing there is"
+            " none."
         ]
         assert answer.picture is None
         only_one_is_asked = shown(points=(12_000, 40, 30), missing=1)
@@ -101,17 +115,29 @@ class TestAnswers:
 
     @pytest.mark.slow
     def test_a_private_plan_costs_what_the_library_says(self):
-        question = PlanQuestion(sites=5, points=200, privacy=PrivacyOptions(epsilon=2.0, bins=50))
-        plan = fc.plan(5, 200, privacy=fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 50)))
+        question = PlanQuestion(
+            sites=5, points=200, privacy=PrivacyOptions(epsilon=2.0, bins=50)
+        )
+        plan = fc.plan(
+            5, 200, privacy=fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 50))
+        )
         expected, _ = fc.messages.of(plan.message).expected(plan.designs[0], 0)
         answer = Shown(answer_plan(question))
         said = " ".join(answer.cost)
-        assert f"expect them to cover about {plain(ceiling_percent(expected))} where" in said
-        assert said.startswith("Each site sends 50 numbers, once, and how many cases it has.")
+        assert (
+            f"expect them to cover about {plain(ceiling_percent(expected))} where"
+            in said
+        )
+        assert said.startswith(
+            "Each site sends 50 numbers, once, and how many cases it has."
+        )
         assert answer.steps == [
             "Each site sends 50 counts of its 200 scores, with noise of epsilon 2.",
-            "The server adds up the counts of all sites. The threshold is the end of the cell up to which "
-            f"they show {plan.server_rank} of 1,000 cases, with a margin for the noise.",
+            (
+                "The server adds up the counts of all sites. The threshold is the end"
+                f" of the cell up to which they show {plan.server_rank} of 1,000 cases,"
+                " with a margin for the noise."
+            ),
         ]
         assert "times as wide as those that cover 90" in said
         labels = question.model_copy(update={"score": "lac"})
@@ -127,7 +153,11 @@ class TestAnswers:
             ),
             (
                 {"privacy": PrivacyOptions(epsilon=10.0, bins=50, analysis="paper")},
-                {"privacy": fc.Privacy(10.0, fc.Bins.uniform(0, 1, 50), analysis="paper")},
+                {
+                    "privacy": fc.Privacy(
+                        10.0, fc.Bins.uniform(0, 1, 50), analysis="paper"
+                    )
+                },
                 "--epsilon 10 --bins uniform:0:1:50 --paper",
             ),
         ],
@@ -137,7 +167,11 @@ class TestAnswers:
         plan, answer = fc.plan(5, 200, **options), Shown(answer_plan(question))
         assert make_plan(question) == plan
         assert command in answer.command
-        sent = fc.messages.of(plan.message).discloses(plan.designs[0], 200, "A").replace("your", "its")
+        sent = (
+            fc.messages.of(plan.message)
+            .discloses(plan.designs[0], 200, "A")
+            .replace("your", "its")
+        )
         assert answer.steps[0] == f"Each site sends {sent}."
         assert (answer.picture is None) == (plan.law is None)
         assert "differ in any way" not in " ".join(answer.promise)
@@ -146,12 +180,16 @@ class TestAnswers:
     def test_what_is_left_out_is_as_usual_for_the_promise(self):
         for promise in PROMISES:
             question = PlanQuestion(sites=10, points=79, promise=promise)
-            assert make_plan(question).designs == fc.plan(10, 79, promise=promise).designs
+            assert (
+                make_plan(question).designs == fc.plan(10, 79, promise=promise).designs
+            )
             assert make_plan(question).criterion == PROMISES[promise].default_criterion
 
     def test_a_promise_to_each_site_is_said_as_one(self):
         answer = shown(points=(120, 40, 377), promise="each-site", missing=1)
-        assert answer.headline == plain(EachSite().sentence(CRITERIA["marginal"](), 0.9, None))
+        assert answer.headline == plain(
+            EachSite().sentence(CRITERIA["marginal"](), 0.9, None)
+        )
         assert any(EachSite().assumed() in sentence for sentence in answer.promise)
         assert "at any one site" in answer.promise[0]
         assert next(iter(answer.rows)) == "This plan, at least, 1 missing"
@@ -161,8 +199,16 @@ class TestAnswers:
     @pytest.mark.parametrize(
         ("options", "headline", "summary"),
         [
-            ({"promise": "mixture"}, "of the new cases of these sites, mixed", "at least 90.00 % on average"),
-            ({"promise": "new-site"}, "On average over new sites", "at least 90.47 % on average"),
+            (
+                {"promise": "mixture"},
+                "of the new cases of these sites, mixed",
+                "at least 90.00 % on average",
+            ),
+            (
+                {"promise": "new-site"},
+                "On average over new sites",
+                "at least 90.47 % on average",
+            ),
             (
                 {"promise": "new-site", "criterion": "conditional"},
                 "At 90 % of new sites or more",
@@ -170,7 +216,9 @@ class TestAnswers:
             ),
         ],
     )
-    def test_promises_without_a_law_say_what_is_guaranteed(self, options, headline, summary):
+    def test_promises_without_a_law_say_what_is_guaranteed(
+        self, options, headline, summary
+    ):
         answer = shown(sites=20, points=100, **options)
         assert headline in plain(answer.headline)
         assert plain(answer.summary) == summary
@@ -183,25 +231,44 @@ class TestAnswers:
         answer = shown(points=SIZES, numbers=3)
         assert make_plan(PlanQuestion(points=SIZES, numbers=3)) == plan
         assert list(answer.rows)[1] == "With 1 number per site"
-        assert answer.cost[0] == "Each site sends 3 numbers, once, and how many cases it has."
-        smallest, largest = (", ".join(f"{rank}th" for rank in ranks) for ranks in (small, large))
+        assert (
+            answer.cost[0]
+            == "Each site sends 3 numbers, once, and how many cases it has."
+        )
+        smallest, largest = (
+            ", ".join(f"{rank}th" for rank in ranks) for ranks in (small, large)
+        )
         assert answer.steps == [
-            f"The smallest site that is asked sends 3 of its 40 scores (the {smallest} smallest), the "
-            f"largest 3 of its 377 scores (the {largest} smallest).",
-            f"A larger site counts more: the smallest has {votes[1]} votes, the largest {votes[2]}, all its "
-            "numbers together.",
-            "The server adds up the votes of the 12 numbers it receives, from the smallest: where they reach "
-            f"{plan.server_rank} of {sum(votes)}, that is the threshold.",
+            (
+                "The smallest site that is asked sends 3 of its 40 scores (the"
+                f" {smallest} smallest), the largest 3 of its 377 scores (the {largest}"
+                " smallest)."
+            ),
+            (
+                f"A larger site counts more: the smallest has {votes[1]} votes, the"
+                f" largest {votes[2]}, all its numbers together."
+            ),
+            (
+                "The server adds up the votes of the 12 numbers it receives, from the"
+                f" smallest: where they reach {plan.server_rank} of {sum(votes)}, that"
+                " is the threshold."
+            ),
         ]
         laws = plan.law, fc.CoverageLaw(1, 625, 564, 1)
-        ours, pooled = (((law.mean() - 0.9) ** 2 + law.std() ** 2) ** 0.5 for law in laws)
-        assert f"It spreads {ours / pooled:.2f} times as much round 90 % as pooling" in plain(answer.cost[-1])
+        ours, pooled = (
+            ((law.mean() - 0.9) ** 2 + law.std() ** 2) ** 0.5 for law in laws
+        )
+        assert (
+            f"It spreads {ours / pooled:.2f} times as much round 90 % as pooling"
+            in plain(answer.cost[-1])
+        )
 
     def test_what_can_be_promised_with_the_same_cases_comes_first(self):
         answer = shown(sites=3, points=5, criterion="conditional")
-        assert answer.notes[0] == (
-            "With the same cases, this can be promised: “on average, and close to it every time”, or "
-            "“on average”."
+        assert (
+            answer.notes[0]
+            == "With the same cases, this can be promised: “on average, and close to it"
+            " every time”, or “on average”."
         )
         assert "You need 8 cases per site" in answer.notes[1]
         hopeless = shown(sites=3, points=2)
@@ -212,7 +279,10 @@ class TestAnswers:
         ("asked", "options"),
         [
             ({"criterion": "stable", "numbers": 1}, ""),
-            ({"criterion": "conditional", "delta": 0.05}, " --criterion conditional:0.05"),
+            (
+                {"criterion": "conditional", "delta": 0.05},
+                " --criterion conditional:0.05",
+            ),
             ({"promise": "each-site", "criterion": "marginal"}, " --promise each-site"),
             (
                 {"promise": "each-site", "criterion": "conditional"},
@@ -224,37 +294,70 @@ class TestAnswers:
     )
     def test_the_command_says_what_is_not_usual(self, asked, options):
         command = PlanQuestion(sites=10, points=79, **asked).command
-        assert command == (
-            f"fedconformal plan --sites 10 --points 79 --confidence-level 0.9{options} -o plan.json"
+        assert (
+            command == "fedconformal plan --sites 10 --points 79 --confidence-level"
+            f" 0.9{options} -o plan.json"
         )
 
 
 class TestNamesAndScore:
-    ASKED: ClassVar = {"points": (120, 40), "names": ("St. Mary's", "south"), "score": "cqr"}
+    ASKED: ClassVar = {
+        "points": (120, 40),
+        "names": ("St. Mary's", "south"),
+        "score": "cqr",
+    }
 
     def test_the_plan_is_the_librarys_and_the_commands_name_the_sites(self):
         expected = fc.plan(n_points={"St. Mary's": 120, "south": 40}, score="cqr")
         assert make_plan(PlanQuestion(**self.ASKED)) == expected
         answer = shown(**self.ASKED)
-        assert shlex.split(answer.command)[2:6] == ["--points", "St. Mary's=120,south=40", "--score", "cqr"]
+        assert shlex.split(answer.command)[2:6] == [
+            "--points",
+            "St. Mary's=120,south=40",
+            "--score",
+            "cqr",
+        ]
         assert shlex.split(answer.report_command)[4:] == [
-            *["--site", "St. Mary's", "--target", "y", "--prediction", "lower", "--prediction", "upper"],
+            *[
+                "--site",
+                "St. Mary's",
+                "--target",
+                "y",
+                "--prediction",
+                "lower",
+                "--prediction",
+                "upper",
+            ],
             *["-o", "report.json"],
         ]
         unnamed = shown(points=(120, 40))
         assert unnamed.rows == answer.rows
-        assert unnamed.report_command == "fedconformal report plan.json scores.csv --site A -o report.json"
+        assert (
+            unnamed.report_command
+            == "fedconformal report plan.json scores.csv --site A -o report.json"
+        )
 
     def test_facts_and_classes_go_into_the_plan_and_the_command(self):
         facts = {"purpose": "triage at St. Mary's", "contact": "office"}
-        question = PlanQuestion(sites=3, points=50, score="lac", classes=("well", "very ill"), facts=facts)
+        question = PlanQuestion(
+            sites=3, points=50, score="lac", classes=("well", "very ill"), facts=facts
+        )
         terms = {"classes": ["well", "very ill"], **facts}
         assert make_plan(question) == fc.plan(3, 50, score="lac", terms=terms)
         words = shlex.split(question.command)
         given = [words[i + 1] for i, word in enumerate(words) if word == "--term"]
-        assert given == ["classes=well,very ill", *(f"{name}={text}" for name, text in facts.items())]
-        assert shlex.split(question.report_command("A"))[-4:-2] == ["--prediction", "very ill"]
-        assert Shown(answer_plan(question)).rows == shown(sites=3, points=50, score="lac").rows
+        assert given == [
+            "classes=well,very ill",
+            *(f"{name}={text}" for name, text in facts.items()),
+        ]
+        assert shlex.split(question.report_command("A"))[-4:-2] == [
+            "--prediction",
+            "very ill",
+        ]
+        assert (
+            Shown(answer_plan(question)).rows
+            == shown(sites=3, points=50, score="lac").rows
+        )
         with pytest.raises(ValueError, match="the score is not one of labels"):
             PlanQuestion(sites=3, points=50, score="absolute", classes=("well", "ill"))
 
@@ -263,11 +366,19 @@ class TestNamesAndScore:
         from fedconformal.cli import main
 
         monkeypatch.chdir(tmp_path)
-        Path("scores.csv").write_text("\n".join(["score", *map(str, np.linspace(0, 1, 200)), ""]))
-        question = PlanQuestion(
-            sites=5, points=200, privacy=PrivacyOptions(epsilon=10.0, bins=50, analysis=analysis)
+        Path("scores.csv").write_text(
+            "\n".join(["score", *map(str, np.linspace(0, 1, 200)), ""])
         )
-        for command in (question.command, *question.ledger_commands, question.report_command("A") + " --yes"):
+        question = PlanQuestion(
+            sites=5,
+            points=200,
+            privacy=PrivacyOptions(epsilon=10.0, bins=50, analysis=analysis),
+        )
+        for command in (
+            question.command,
+            *question.ledger_commands,
+            question.report_command("A") + " --yes",
+        ):
             assert main(shlex.split(command)[1:]) == 0
         assert fc.Plan.read("plan.json") == make_plan(question)
         assert fc.Report.read("report.json").site == "A"
@@ -281,13 +392,23 @@ class TestPromisesSideBySide:
     @staticmethod
     def cards(**question):
         asked = PlanQuestion(**question)
-        articles = re.findall(r"<article.*?</article>", answer_promises(asked), re.DOTALL)
-        return [(card, text_of(article)) for card, article in zip(make_cards(asked), articles, strict=True)]
+        articles = re.findall(
+            r"<article.*?</article>", answer_promises(asked), re.DOTALL
+        )
+        return [
+            (card, text_of(article))
+            for card, article in zip(make_cards(asked), articles, strict=True)
+        ]
 
     def test_each_is_the_librarys(self):
         cards = self.cards(sites=10, points=100)
         assert {card.promise.name for card, _ in cards} == set(PROMISES)
-        assert ["usual choice" in text for _, text in cards] == [True, False, False, False]
+        assert ["usual choice" in text for _, text in cards] == [
+            True,
+            False,
+            False,
+            False,
+        ]
         rows = {"population": (0.9022, 0.608), "each-site": (0.9416, 0.925)}
         for card, text in cards:
             name = card.promise.name
@@ -304,30 +425,53 @@ class TestPromisesSideBySide:
                 )
                 worst = min(at_others.mean(), at_doubled.mean())
                 alike = fc.monitoring.shifted_law(plan, {}).mean()
-                assert (alike, worst) == (card.mean, card.worst) == pytest.approx(rows[name], abs=1e-3)
+                assert (
+                    (alike, worst)
+                    == (card.mean, card.worst)
+                    == pytest.approx(rows[name], abs=1e-3)
+                )
                 condition = "If the model errs equally at every site, its sets cover"
-                assert f"{condition} {plain(floor_percent(alike, digits=2))} of new cases" in text
+                assert (
+                    f"{condition} {plain(floor_percent(alike, digits=2))} of new cases"
+                    in text
+                )
 
     def test_what_cannot_be_given_says_why(self):
-        cards = {card.promise.name: text for card, text in self.cards(sites=3, points=20)}
+        cards = {
+            card.promise.name: text for card, text in self.cards(sites=3, points=20)
+        }
         assert "You need 9 sites of 20 cases. It assumes" in cards["new-site"]
-        large = {card.promise.name: text for card, text in self.cards(sites=500, points=10_000)}
-        words = "How much its sets cover takes too long to compute here, for this many cases. It assumes"
+        large = {
+            card.promise.name: text
+            for card, text in self.cards(sites=500, points=10_000)
+        }
+        words = (
+            "How much its sets cover takes too long to compute here, for this many"
+            " cases. It assumes"
+        )
         assert words in large["mixture"]
 
     def test_with_noise_the_figures_are_those_of_private_plans(self):
         privacy = PrivacyOptions(epsilon=4.0, bins=50)
         cards = {
-            card.promise.name: (card, text) for card, text in self.cards(sites=5, points=300, privacy=privacy)
+            card.promise.name: (card, text)
+            for card, text in self.cards(sites=5, points=300, privacy=privacy)
         }
         for name in ("population", "each-site"):
-            plan = fc.plan(5, 300, promise=name, privacy=fc.Privacy(4.0, fc.Bins.uniform(0, 1, 50)))
+            plan = fc.plan(
+                5, 300, promise=name, privacy=fc.Privacy(4.0, fc.Bins.uniform(0, 1, 50))
+            )
             expected, _ = fc.messages.of(plan.message).expected(plan.designs[0], 0)
             card, text = cards[name]
             assert card.mean == expected
-            assert f"its sets with noise cover about {plain(ceiling_percent(expected))} of new cases" in text
+            assert (
+                f"its sets with noise cover about {plain(ceiling_percent(expected))} of"
+                " new cases" in text
+            )
             assert "Each site sends 50 numbers." in text
-        assert "This promise cannot be given with private reports." in cards["new-site"][1]
+        assert (
+            "This promise cannot be given with private reports." in cards["new-site"][1]
+        )
 
 
 class TestCasesNeeded:
@@ -341,8 +485,12 @@ class TestCasesNeeded:
         rng = np.random.default_rng(0)
         for turn in rng.integers(20, 500, size=60):
             # Failures at most half a streak apart are all seen, whatever lies between.
-            fails = {n for n in range(turn) if rng.random() < 0.5 or n % 20 == 0} | {turn - 1}
-            n, checked_to = always_from(lambda n, fails=fails: n not in fails, stop=1000, effort=self.effort)
+            fails = {n for n in range(turn) if rng.random() < 0.5 or n % 20 == 0} | {
+                turn - 1
+            }
+            n, checked_to = always_from(
+                lambda n, fails=fails: n not in fails, stop=1000, effort=self.effort
+            )
             assert n == turn
             assert checked_to >= min(1000, 4 * turn)
         assert always_from(lambda n: True, stop=1000, effort=self.effort)[0] == 1
@@ -352,30 +500,45 @@ class TestCasesNeeded:
         assert always_from(lambda n: n % 2 == 1, stop=1000, effort=self.effort) is None
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("criterion", ["stable", pytest.param("marginal", marks=pytest.mark.nightly)])
+    @pytest.mark.parametrize(
+        "criterion", ["stable", pytest.param("marginal", marks=pytest.mark.nightly)]
+    )
     def test_the_answer_is_the_librarys_wherever_the_slider_stands(self, criterion):
         def is_enough(n):
             return fc.plan(10, n, criterion=criterion).law.ppf(0.05) >= 0.88
 
-        questions = [PlanQuestion(sites=10, points=n, criterion=criterion) for n in (101, 5000)]
+        questions = [
+            PlanQuestion(sites=10, points=n, criterion=criterion) for n in (101, 5000)
+        ]
         assert cases_needed(questions[0], 0.88) == cases_needed(questions[1], 0.88)
         n, checked_to = cases_needed(questions[0], 0.88)
-        assert [is_enough(k) for k in (n - 1, n, n + 1, n + 50, checked_to)] == [False, *[True] * 4]
+        assert [is_enough(k) for k in (n - 1, n, n + 1, n + 50, checked_to)] == [
+            False,
+            *[True] * 4,
+        ]
         assert checked_to == 4 * n
-        sentence = f"You need at least {n} cases per site (checked up to {checked_to:,})."
+        sentence = (
+            f"You need at least {n} cases per site (checked up to {checked_to:,})."
+        )
         assert answer_cases(questions[0], 0.88) == sentence
 
     @pytest.mark.nightly
     def test_a_level_that_no_number_of_cases_reaches(self):
-        assert plain(answer_cases(PlanQuestion(sites=2, points=50), 0.9)) == (
-            "No number of cases per site up to 1,000,000 is known to suffice. With more cases the coverage "
-            "comes closer to 90 %, from both sides."
+        assert (
+            plain(answer_cases(PlanQuestion(sites=2, points=50), 0.9))
+            == "No number of cases per site up to 1,000,000 is known to suffice. With"
+            " more cases the coverage comes closer to 90 %, from both sides."
         )
 
     @pytest.mark.nightly
     def test_of_private_reports_and_of_a_bound(self):
-        private = PlanQuestion(sites=3, points=100, privacy=PrivacyOptions(epsilon=5.0, bins=50))
-        for question in (private, PlanQuestion(sites=3, points=60, promise="each-site")):
+        private = PlanQuestion(
+            sites=3, points=100, privacy=PrivacyOptions(epsilon=5.0, bins=50)
+        )
+        for question in (
+            private,
+            PlanQuestion(sites=3, points=60, promise="each-site"),
+        ):
             n, _ = cases_needed(question, 0.85)
             for points, enough in ((n, True), (n - 1, False)):
                 solution = solve(question.model_copy(update={"points": points}))
@@ -384,7 +547,11 @@ class TestCasesNeeded:
     @pytest.mark.parametrize(
         ("options", "coverage", "words"),
         [
-            ({"promise": "mixture"}, 0.8, "has no distribution of the coverage here to search with"),
+            (
+                {"promise": "mixture"},
+                0.8,
+                "has no distribution of the coverage here to search with",
+            ),
             ({"numbers": 6}, 0.8, "searched for up to 5 numbers per site"),
             (
                 {"sites": 2000, "privacy": PrivacyOptions(epsilon=1.0)},
@@ -396,22 +563,33 @@ class TestCasesNeeded:
     )
     def test_what_cannot_be_searched_is_refused(self, options, coverage, words):
         with pytest.raises(ValueError, match=words):
-            answer_cases(PlanQuestion(**{"sites": 20, "points": 50, **options}), coverage)
+            answer_cases(
+                PlanQuestion(**{"sites": 20, "points": 50, **options}), coverage
+            )
 
 
 class TestPage:
     def radios(self, name):
         page = render("planner.html", **page_choices())
-        return re.findall(rf'<input type="radio" name="{name}" value="([^"]+)"([^>]*)>', page)
+        return re.findall(
+            rf'<input type="radio" name="{name}" value="([^"]+)"([^>]*)>', page
+        )
 
     def test_everything_registered_is_offered_and_the_usual_is_chosen(self):
-        for name, registry, usual in (("promise", PROMISES, "population"), ("criterion", CRITERIA, "stable")):
+        for name, registry, usual in (
+            ("promise", PROMISES, "population"),
+            ("criterion", CRITERIA, "stable"),
+        ):
             offered = self.radios(name)
             assert {value for value, _ in offered} == set(registry)
             assert (
-                [value for value, rest in offered if rest.endswith("checked")] == [usual] == [offered[0][0]]
+                [value for value, rest in offered if rest.endswith("checked")]
+                == [usual]
+                == [offered[0][0]]
             )
         page = render("planner.html", **page_choices())
         assert re.findall(r'<option value="([\w-]+)"', page) == list(fc.scores.SCORES)
         assert '<option value="absolute">absolute error</option>' in page
-        assert all(f'id="fact-{name}"' in page for name in fc.documents.Facts.model_fields)
+        assert all(
+            f'id="fact-{name}"' in page for name in fc.documents.Facts.model_fields
+        )

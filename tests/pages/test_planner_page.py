@@ -21,7 +21,9 @@ from fedconformal.planning import PROMISES
 nightly = pytest.mark.nightly
 
 NO_SEARCH = "coverage=0"
-"""In a link: a coverage that is refused at once, for with private reports a search takes many seconds."""
+"""In a link: a coverage that is refused at once, for with private reports a search
+takes many seconds.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +40,9 @@ def page(driver, address):
 
 
 def open_at(driver, url):
-    driver.get("about:blank")  # a change of the part after # alone would not load the page again
+    driver.get(
+        "about:blank"
+    )  # a change of the part after # alone would not load the page again
     driver.get(url)
     wait_for_plan(driver)
 
@@ -84,22 +88,32 @@ def downloaded(page):
 
 def fedconformal(*words, **options):
     command = [sys.executable, "-m", "fedconformal", *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True, **options).stdout
+    return subprocess.run(
+        command, check=True, capture_output=True, text=True, **options
+    ).stdout
 
 
 @pytest.mark.slow
 def test_a_plan_is_asked_for_shown_and_downloaded(page, address):
-    assert text(page, "headline") == (
-        "On average, the truth lies inside the prediction set for at least 90 % of new cases, "
-        "if the model errs equally at every site."
+    assert (
+        text(page, "headline")
+        == "On average, the truth lies inside the prediction set for at least 90 % of"
+        " new cases, if the model errs equally at every site."
     )
     assert "With 3 numbers per site" in text(page, "rows")
     assert page.find_elements(By.CSS_SELECTOR, "#picture svg path.law-line")
     before = asked(page)["points"]
-    ActionChains(page).drag_and_drop_by_offset(page.find_element(By.ID, "points-slider"), 60, 0).perform()
+    ActionChains(page).drag_and_drop_by_offset(
+        page.find_element(By.ID, "points-slider"), 60, 0
+    ).perform()
     until(page, lambda: asked(page)["points"] > before)
     retype(page, "sites", "0")
-    until(page, lambda: "Please give a whole number from 1 to 10,000." in text(page, "sites-error"))
+    until(
+        page,
+        lambda: (
+            "Please give a whole number from 1 to 10,000." in text(page, "sites-error")
+        ),
+    )
     assert page.find_element(By.ID, "sites").get_attribute("aria-invalid") == "true"
     assert not page.find_element(By.ID, "download").is_enabled()
     retype(page, "sites", "12")
@@ -108,11 +122,17 @@ def test_a_plan_is_asked_for_shown_and_downloaded(page, address):
     size = int(page.find_element(By.ID, "points").get_attribute("value"))
     assert f"--sites 12 --points {size} " in text(page, "command")
     assert downloaded(page) == fc.plan(12, size)
-    until(page, lambda: len(page.find_elements(By.CSS_SELECTOR, "#cards .card")) == len(list(PROMISES)))
+    until(
+        page,
+        lambda: (
+            len(page.find_elements(By.CSS_SELECTOR, "#cards .card"))
+            == len(list(PROMISES))
+        ),
+    )
     assert [line["message"] for line in page.get_log("browser")] == []
     entries = page.execute_script(
-        "return [...performance.getEntriesByType('resource'), ...performance.getEntriesByType('navigation')]"
-        ".map(entry => entry.name)"
+        "return [...performance.getEntriesByType('resource'),"
+        " ...performance.getEntriesByType('navigation')].map(entry => entry.name)"
     )
     assert {urlsplit(name).netloc for name in entries} == {urlsplit(address).netloc}
 
@@ -127,13 +147,23 @@ LISTS = [
     ("region;site;n\nEU;north;120\nEU;south;40", [120, 40], ["north", "south"]),
     ("St Mary 120\nsouth 40", [120, 40], ["St Mary", "south"]),
 ]
-WRONG_LISTS = [  # nothing that may be a separator of thousands is read as something else
+# nothing that may be a separator of thousands is read as something else
+WRONG_LISTS = [
     ("120, forty", "“forty” is not a number of cases"),
     ("north=120\n40", "Please name all sites, or none"),
     ("1,200\n3,400", "Please write “1,200” without a separator of thousands"),
-    ("north\t1,200\nsouth\t3,400", "Please write “1,200” without a separator of thousands"),
-    ("north\t1 200\nsouth\t40", "Please write “1 200” without a separator of thousands"),
-    ("Name;Anzahl\nWien;1.200", "Please write “1.200” without a separator of thousands"),
+    (
+        "north\t1,200\nsouth\t3,400",
+        "Please write “1,200” without a separator of thousands",
+    ),
+    (
+        "north\t1 200\nsouth\t40",
+        "Please write “1 200” without a separator of thousands",
+    ),
+    (
+        "Name;Anzahl\nWien;1.200",
+        "Please write “1.200” without a separator of thousands",
+    ),
     ("1,200", "“1,200” may be one number or several"),
     ("1,200, 3,400", "“1,200” may be one number or several"),
     ("north,1,200\nsouth,3,400", "“north,1,200” has too many columns"),
@@ -149,7 +179,12 @@ def test_sizes_and_names_can_be_pasted_in_many_forms(page):
     choose(page, "list")
     for content, sizes, names in LISTS:
         paste(page, content)
-        until(page, lambda want=(sizes, names): (asked(page)["points"], asked(page).get("names")) == want)
+        until(
+            page,
+            lambda want=(sizes, names): (
+                (asked(page)["points"], asked(page).get("names")) == want
+            ),
+        )
         named = "" if names is None else " with names"
         assert text(page, "list-count") == f"{len(sizes)} sites{named}"
     for content, sentence in WRONG_LISTS:
@@ -162,13 +197,17 @@ def test_a_plan_with_names_and_a_score_is_answered_from_predictions(page, tmp_pa
     choose(page, "list")
     paste(page, "north=120\nSt. Mary's=60")
     Select(page.find_element(By.ID, "score")).select_by_value("absolute")
-    until(page, lambda: asked(page).get("score") == "absolute" and "names" in asked(page))
+    until(
+        page, lambda: asked(page).get("score") == "absolute" and "names" in asked(page)
+    )
     wait_for_plan(page)
     plan = downloaded(page)
     assert plan == fc.plan(n_points={"north": 120, "St. Mary's": 60}, score="absolute")
     (tmp_path / "plan.json").write_text(plan.to_json())
     table = np.column_stack([np.arange(120.0), np.zeros(120)])
-    np.savetxt(tmp_path / "cases.csv", table, header="y,prediction", delimiter=",", comments="")
+    np.savetxt(
+        tmp_path / "cases.csv", table, header="y,prediction", delimiter=",", comments=""
+    )
     fedconformal(*shlex.split(text(page, "report-command"))[1:], "--yes", cwd=tmp_path)
     report = fc.Report.read(tmp_path / "report.json")
     assert (report.site, report.plan) == ("north", plan.digest)
@@ -208,18 +247,31 @@ def test_a_link_holds_the_whole_state_and_the_skip_link_keeps_it(page, address):
 @nightly
 def test_a_promise_brings_its_usual_criterion_and_what_goes_with_it(page, address):
     open_at(page, f"{address}#faulty=1&numbers=3&{NO_SEARCH}")
-    assert (asked(page)["criterion"], asked(page)["max_faulty"], asked(page)["numbers"]) == ("stable", 1, 3)
-    for promise, offered in (("mixture", False), ("each-site", True), ("new-site", False)):
+    assert (
+        asked(page)["criterion"],
+        asked(page)["max_faulty"],
+        asked(page)["numbers"],
+    ) == ("stable", 1, 3)
+    for promise, offered in (
+        ("mixture", False),
+        ("each-site", True),
+        ("new-site", False),
+    ):
         choose(page, promise)
         until(page, lambda want=promise: asked(page)["promise"] == want)
         for name in ("compared", "comparison", "needed"):
-            assert any(it.is_displayed() for it in page.find_elements(By.ID, name)) == offered
+            assert (
+                any(it.is_displayed() for it in page.find_elements(By.ID, name))
+                == offered
+            )
     choose(page, "each-site")
     until(page, lambda: asked(page)["promise"] == "each-site")
     wait_for_plan(page)
     assert asked(page)["criterion"] == "marginal"
     assert asked(page).keys().isdisjoint({"max_faulty", "numbers"})
-    assert text(page, "headline").endswith("90 % of the new cases of every site that answered.")
+    assert text(page, "headline").endswith(
+        "90 % of the new cases of every site that answered."
+    )
     assert "--promise each-site" in text(page, "command")
     for hidden in ("#faulty", "#numbers-field", "input[value=stable]"):
         assert not page.find_element(By.CSS_SELECTOR, hidden).is_displayed()
@@ -243,7 +295,9 @@ def test_a_link_with_a_mistake_shows_what_is_wrong_and_nothing_else(page, addres
     for bad in ("-3", "1.5", "99999", "0"):
         retype(page, "sites", bad)
         until(page, lambda: page.find_element(By.ID, "problem").is_displayed())
-        assert text(page, "problem").endswith("The plan below is from before the change.")
+        assert text(page, "problem").endswith(
+            "The plan below is from before the change."
+        )
 
 
 STATES = [
@@ -257,9 +311,13 @@ STATES = [
 
 @nightly
 @pytest.mark.parametrize("width", [1280, 390])
-def test_it_fits_the_width_and_has_no_serious_accessibility_problem(page, address, axe, width):
+def test_it_fits_the_width_and_has_no_serious_accessibility_problem(
+    page, address, axe, width
+):
     resize(page, width, 900)
     for state in STATES:
         open_at(page, f"{address}#{state}")
-        assert page.execute_script("return document.documentElement.scrollWidth") <= width
+        assert (
+            page.execute_script("return document.documentElement.scrollWidth") <= width
+        )
         assert serious_problems(page, axe) == []

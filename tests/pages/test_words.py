@@ -16,7 +16,9 @@ SPACE = "\N{NO-BREAK SPACE}"
 
 
 def sentence(name, *values):
-    return str(getattr(_environment().get_template("_sentences.html").module, name)(*values))
+    return str(
+        getattr(_environment().get_template("_sentences.html").module, name)(*values)
+    )
 
 
 def test_lower_bounds_are_rounded_down_and_upper_ones_up():
@@ -41,7 +43,9 @@ def test_less_than_the_level_is_never_called_narrower_and_figures_are_rounded_up
     assert "1.20 times as wide as those that cover 90" in sentence("width", 0.95, 0.9)
 
 
-@pytest.mark.parametrize(("covered", "level"), [(1.0, 0.9), (0.9, 5e-324), (0.9, 1e-12), (0.9, 0.001)])
+@pytest.mark.parametrize(
+    ("covered", "level"), [(1.0, 0.9), (0.9, 5e-324), (0.9, 1e-12), (0.9, 0.001)]
+)
 def test_extremes_have_no_ratio(covered, level):
     """A hostile calibration may name any level between 0 and 1."""
     assert times_as_wide(covered, level) == "over 100"
@@ -49,18 +53,29 @@ def test_extremes_have_no_ratio(covered, level):
 
 
 def test_a_privacy_loss_is_a_factor_and_a_certainty():
-    assert "at most 7.39 times as likely or unlikely (e to the power ε = 2)" in sentence("factor", 2.0)
+    assert (
+        "at most 7.39 times as likely or unlikely (e to the power ε = 2)"
+        in sentence("factor", 2.0)
+    )
     assert f"can be 88.1{SPACE}% sure which it was" in sentence("factor", 2.0)
     assert "promises next to nothing" in sentence("factor", 8.0)
 
 
 def sentences(source):
-    """Yield pieces of text of five words or more that are neither documentation, errors nor commands."""
+    """Yield pieces of text of five words or more that are neither documentation, errors
+    nor commands.
+    """
     tree = ast.parse(source)
-    skipped = [node for node in ast.walk(tree) if isinstance(node, (ast.Raise, ast.Expr))]
+    skipped = [
+        node for node in ast.walk(tree) if isinstance(node, (ast.Raise, ast.Expr))
+    ]
     skipped = {id(part) for node in skipped for part in ast.walk(node)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in skipped
+        ):
             words = re.findall(r"\b[a-z]+\b", node.value)
             if len(words) >= 5 and words[0] != "fedconformal":
                 yield node.value
@@ -68,7 +83,12 @@ def sentences(source):
 
 def test_sentences_stand_in_templates():
     """So that each can be found with a search, and is whole where it is found."""
-    assert list(sentences('said = f"{n} of them are new cases"')) == [" of them are new cases"]
+    assert list(sentences('said = f"{n} of them are new cases"')) == [
+        " of them are new cases"
+    ]
     for path in Path(pages.__file__).parent.glob("*.py"):
-        if path.name not in ("_question.py", "_server.py"):  # which have ends of errors, and a header
+        if path.name not in (
+            "_question.py",
+            "_server.py",
+        ):  # which have ends of errors, and a header
             assert list(sentences(path.read_text())) == [], path.name

@@ -1,4 +1,6 @@
-"""Plans and sites for tests of planning: without warnings, and checked against their promise."""
+"""Plans and sites for tests of planning: without warnings, and checked against their
+promise.
+"""
 
 import warnings
 from fractions import Fraction
@@ -28,9 +30,13 @@ def is_valid(plan, law=None):
 
 def kinds(sizes, counts=None, shares=None):
     """Sites of these sizes: one of each, unless their numbers are given."""
-    rows = zip(sizes, counts or [1] * len(sizes), shares or [None] * len(sizes), strict=True)
+    rows = zip(
+        sizes, counts or [1] * len(sizes), shares or [None] * len(sizes), strict=True
+    )
     return tuple(
-        SiteKind(count=int(count), n=int(n), share=None if share is None else Fraction(share))
+        SiteKind(
+            count=int(count), n=int(n), share=None if share is None else Fraction(share)
+        )
         for n, count, share in rows
     )
 
@@ -41,9 +47,15 @@ def alike(sizes):
 
 
 def pick(ballot, counts):
-    """The same ballot with other numbers of sites; those of which there are none are left out."""
+    """The same ballot with other numbers of sites; those of which there are none are
+    left out.
+    """
     rows = zip(ballot.sites, ballot.ranks, ballot.votes, counts, strict=True)
-    there = [(kind.model_copy(update={"count": c}), ranks, votes) for kind, ranks, votes, c in rows if c]
+    there = [
+        (kind.model_copy(update={"count": c}), ranks, votes)
+        for kind, ranks, votes, c in rows
+        if c
+    ]
     return Ballot(*(tuple(column) for column in zip(*there, strict=True)))
 
 
@@ -53,7 +65,9 @@ def tolerates(plan, n_missing=1):
 
 
 def left_finite(promise, solution, goal, n_missing):
-    """Whether the votes solved again are finite for every choice of missing sites, one by one."""
+    """Whether the votes solved again are finite for every choice of missing sites, one
+    by one.
+    """
     ballot = solution.ballot.merge()
     sites = [b for b, kind in enumerate(ballot.sites) for _ in range(kind.count)]
     if n_missing >= len(sites):
@@ -62,4 +76,6 @@ def left_finite(promise, solution, goal, n_missing):
         tuple(there.count(b) for b in range(len(ballot.sites)))
         for there in combinations(sites, len(sites) - n_missing)
     }
-    return all(promise.solve(solution, pick(ballot, each), goal).is_finite for each in counts)
+    return all(
+        promise.solve(solution, pick(ballot, each), goal).is_finite for each in counts
+    )

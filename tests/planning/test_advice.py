@@ -16,7 +16,9 @@ criteria = st.sampled_from(["marginal", "stable", "conditional"])
 
 
 def test_it_is_said_and_what_would_do():
-    with pytest.warns(fc.InfeasibleWarning, match="You need 3 cases per site, or 5 sites of 2 cases"):
+    with pytest.warns(
+        fc.InfeasibleWarning, match="You need 3 cases per site, or 5 sites of 2 cases"
+    ):
         plan = fc.plan(n_sites=3, n_points=2, confidence_level=0.9)
     assert not plan.feasible
     assert (plan.server_rank, plan.law.mean()) == (4, 1.0)
@@ -47,7 +49,11 @@ def test_uneven_sites():
 
 
 def test_it_keeps_to_a_given_share():
-    population, goal, share = PROMISES["population"](), Goal(Fraction(9, 10)), Fraction(3, 4)
+    population, goal, share = (
+        PROMISES["population"](),
+        Goal(Fraction(9, 10)),
+        Fraction(3, 4),
+    )
     advice = population.choose(kinds([100], [2]), goal, 1, share).advice
     assert advice.n_points is None  # more points make it worse
     assert population.choose(kinds([100], [advice.n_sites]), goal, 1, share).is_finite

@@ -1,4 +1,6 @@
-"""Ranks and votes that are tried: common shares, weights by size, several numbers per site."""
+"""Ranks and votes that are tried: common shares, weights by size, several numbers per
+site.
+"""
 
 from fractions import Fraction
 
@@ -7,7 +9,12 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.planning import Goal
-from fedconformal.planning._ballot import candidates, common_share, maxima, single_candidate
+from fedconformal.planning._ballot import (
+    candidates,
+    common_share,
+    maxima,
+    single_candidate,
+)
 from planning.plans import kinds
 
 NINE = Goal(Fraction(9, 10))
@@ -24,11 +31,16 @@ def test_the_papers_ranks_have_one_vote_each():
 @pytest.mark.slow
 def test_levels_with_many_digits():
     sizes = np.arange(5000, 5100)
-    assert fc.plan(n_points=sizes, confidence_level=0.9123456789012345).law.mean() >= 0.9123456789012345
+    assert (
+        fc.plan(n_points=sizes, confidence_level=0.9123456789012345).law.mean()
+        >= 0.9123456789012345
+    )
 
 
 @pytest.mark.parametrize("n", [1, 12, 3000])
-def test_equal_sites_that_send_one_number_try_every_rank_near_the_level_and_the_largest(n):
+def test_equal_sites_that_send_one_number_try_every_rank_near_the_level_and_the_largest(
+    n,
+):
     sites = kinds([n], [9])
     tried = candidates(sites, NINE, 1)
     ranks = tried.ranks.ravel()
@@ -41,14 +53,18 @@ def test_equal_sites_that_send_one_number_try_every_rank_near_the_level_and_the_
 
 @pytest.mark.parametrize("sizes", [[3, 5], [5, 9, 14]])
 def test_every_common_share_of_small_sites_is_tried(sizes):
-    tried = {tuple(row) for row in candidates(kinds(sizes), NINE, 1).ranks[:, :, 0].tolist()}
+    tried = {
+        tuple(row) for row in candidates(kinds(sizes), NINE, 1).ranks[:, :, 0].tolist()
+    }
     for n in sizes:
         for i in range(1, n + 1):
             assert tuple(-(-i * (m + 1) // (n + 1)) for m in sizes) in tried
 
 
 @pytest.mark.parametrize("numbers", [1, 2, 3, 5, 20])
-@pytest.mark.parametrize("sizes", [[40, 60, 90], [1, 2, 3], [7, 10**6], [10**6, 10**9], list(range(20, 80))])
+@pytest.mark.parametrize(
+    "sizes", [[40, 60, 90], [1, 2, 3], [7, 10**6], [10**6, 10**9], list(range(20, 80))]
+)
 def test_ranks_rise_within_each_site_and_missing_ones_have_no_vote(sizes, numbers):
     tried = candidates(kinds(sizes), NINE, numbers)
     sent = tried.weights > 0
@@ -75,6 +91,8 @@ def test_votes_are_in_proportion_to_the_root_of_the_size_and_count_scores():
 def test_votes_lie_between_what_faulty_sites_can_cast_and_withhold(f):
     """Six sites with 5, 5, 5, 2, 7 and 7 votes; the site of 20 points sends +inf."""
     sizes, counts = np.array([10, 20, 30]), np.array([3, 1, 2])
-    tried = single_candidate(sizes, counts, np.array([[9], [21], [27]]), np.array([[5], [2], [7]]))
+    tried = single_candidate(
+        sizes, counts, np.array([[9], [21], [27]]), np.array([[5], [2], [7]])
+    )
     lies = sum([7, 7][:f])
     assert [end.tolist() for end in tried.limits(f)] == [[lies + 1], [29 - lies]]

@@ -1,4 +1,6 @@
-"""The expansion that orders the search for equal sites; its error bound decides what may be skipped."""
+"""The expansion that orders the search for equal sites; its error bound decides what
+may be skipped.
+"""
 
 from fractions import Fraction
 
@@ -12,13 +14,19 @@ from planning.plans import kinds
 
 
 def exact_rank(m, n, l, level, near):
-    """The real-valued server rank at which the mean coverage is the level, by bisection round a guess."""
+    """The real-valued server rank at which the mean coverage is the level, by bisection
+    round a guess.
+    """
     low, high = max(near - 0.5, 1e-3), min(near + 0.5, m)
     if not equal_moments(m, n, l, low)[0] < level < equal_moments(m, n, l, high)[0]:
         return None
     for _ in range(40):
         middle = (low + high) / 2
-        low, high = (middle, high) if equal_moments(m, n, l, middle)[0] < level else (low, middle)
+        low, high = (
+            (middle, high)
+            if equal_moments(m, n, l, middle)[0] < level
+            else (low, middle)
+        )
     return (low + high) / 2
 
 

@@ -1,4 +1,6 @@
-"""Missing sites: a plan that tolerates some has a finite threshold, whichever they are."""
+"""Missing sites: a plan that tolerates some has a finite threshold, whichever they
+are.
+"""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -16,7 +18,13 @@ from planning import plans
 from planning.plans import alike, kinds, quiet, tolerates
 
 POPULATION = PROMISES["population"]()
-CASES = [("marginal", 0), ("stable", 0), ("conditional", 0), ("stable", 1), ("conditional", 1)]
+CASES = [
+    ("marginal", 0),
+    ("stable", 0),
+    ("conditional", 0),
+    ("stable", 1),
+    ("conditional", 1),
+]
 
 
 def drawn(rng, *, most_sites=5, largest=60):
@@ -57,7 +65,9 @@ def test_a_solution_knows_what_it_tolerates(criterion, faulty, numbers):
         expected = found.is_finite and left_finite(found, goal, 1)
         bears.add(expected)
         assert POPULATION.tolerates(found, goal, 1) == expected, (sizes, level, found)
-        assert not POPULATION.tolerates(found, goal, 2) or left_finite(found, goal, 2), (sizes, level, found)
+        assert not POPULATION.tolerates(found, goal, 2) or left_finite(
+            found, goal, 2
+        ), (sizes, level, found)
     assert bears == {True, False}
 
 
@@ -65,7 +75,9 @@ def test_a_solution_knows_what_it_tolerates(criterion, faulty, numbers):
 @pytest.mark.parametrize(("criterion", "faulty"), CASES)
 @pytest.mark.parametrize(("numbers", "missing"), [(1, 1), (1, 2), (3, 1)])
 def test_as_many_may_be_missing_as_were_asked_for(criterion, faulty, numbers, missing):
-    """Or the plan is infeasible, and then the largest scores of the sites that are left would not do."""
+    """Or the plan is infeasible, and then the largest scores of the sites that are left
+    would not do.
+    """
     rng, feasible = np.random.default_rng(2), 0
     for _ in range(5):
         sizes = drawn(rng, most_sites=5 if numbers == 1 else 4, largest=40)
@@ -77,9 +89,13 @@ def test_as_many_may_be_missing_as_were_asked_for(criterion, faulty, numbers, mi
         if found.is_finite:
             assert left_finite(found, goal, missing), (sizes, level, found)
             continue
-        fewest = sizes[: max(0, sizes.size - missing)]  # the smallest sites, if the largest are missing
+        fewest = sizes[
+            : max(0, sizes.size - missing)
+        ]  # the smallest sites, if the largest are missing
         if fewest.size > 2 * f:
-            assert not chosen(fewest, replace(goal, max_missing=0), numbers).is_finite, (sizes, level)
+            assert not chosen(
+                fewest, replace(goal, max_missing=0), numbers
+            ).is_finite, (sizes, level)
     assert feasible
 
 
@@ -95,7 +111,9 @@ def test_as_many_may_be_missing_as_were_asked_for(criterion, faulty, numbers, mi
 def test_lies_of_heavy_sites_and_of_those_that_send_infinity_are_tolerated_too(
     sizes, level, criterion, numbers
 ):
-    """What a faulty site can do depends on its weight, and on what it would have sent."""
+    """What a faulty site can do depends on its weight, and on what it would have
+    sent.
+    """
     goal = Goal(Fraction(level), CRITERIA[criterion](), max_faulty=1, max_missing=1)
     found = chosen(sizes, goal, numbers)
     assert found.is_finite
@@ -103,9 +121,13 @@ def test_lies_of_heavy_sites_and_of_those_that_send_infinity_are_tolerated_too(
     assert left_finite(found, goal, 1)
 
 
-@pytest.mark.parametrize("sizes", [[20, 200], [4, 30, 300], [12, 12, 400], [9, 9, 9, 90]])
+@pytest.mark.parametrize(
+    "sizes", [[20, 200], [4, 30, 300], [12, 12, 400], [9, 9, 9, 90]]
+)
 def test_a_site_that_could_stand_in_for_a_missing_one_is_asked(sizes):
-    """Small sites can never change the threshold while the largest answers; they can if it does not."""
+    """Small sites can never change the threshold while the largest answers; they can if
+    it does not.
+    """
     plan = quiet(n_points=sizes, confidence_level=0.8, max_missing=1)
     assert plan.feasible
     assert plan.designs[0].n_asked > 1
@@ -119,9 +141,10 @@ def test_nobody_else_may_be_missing_than_was_asked_for():
     plan = fc.plan(n_sites=10, n_points=200, criterion="marginal")
     assert not tolerates(plan)
     (note,) = plan.notes
-    assert note == (
-        "At 90 %, one missing site could make the threshold infinite; to tolerate one, plan with "
-        "max_missing=1 (--max-missing 1)."
+    assert (
+        note
+        == "At 90 %, one missing site could make the threshold infinite; to tolerate"
+        " one, plan with max_missing=1 (--max-missing 1)."
     )
     bearing = fc.plan(n_sites=10, n_points=200, criterion="marginal", max_missing=1)
     assert bearing.notes == ()
@@ -131,8 +154,14 @@ def test_nobody_else_may_be_missing_than_was_asked_for():
 
 
 def test_ranks_that_are_given_bear_it_or_the_plan_is_infeasible():
-    """The rank of the marginal choice for ten sites of 200 points, 174, rests on all of them."""
-    for share, missing, feasible in (("0.865", 0, True), ("0.865", 1, False), ("0.9", 1, True)):
+    """The rank of the marginal choice for ten sites of 200 points, 174, rests on all of
+    them.
+    """
+    for share, missing, feasible in (
+        ("0.865", 0, True),
+        ("0.865", 1, False),
+        ("0.9", 1, True),
+    ):
         goal = Goal(Fraction(9, 10), CRITERIA["marginal"](), max_missing=missing)
         found = POPULATION.choose(kinds([200], [10]), goal, 1, Fraction(share))
         assert found.is_finite == feasible
@@ -142,9 +171,21 @@ def test_ranks_that_are_given_bear_it_or_the_plan_is_infeasible():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"max_missing": 3}, "with 3 sites of 200 cases, any 3 of which may be missing, so the threshold"),
-        ({"max_missing": 2, "max_faulty": 1}, "any 2 of which may be missing and 1 may be faulty, so the"),
-        ({"max_faulty": 1, "confidence_level": 0.9999}, "3 sites of 200 cases, of which 1 may be faulty,"),
+        (
+            {"max_missing": 3},
+            (
+                "with 3 sites of 200 cases, any 3 of which may be missing, so the"
+                " threshold"
+            ),
+        ),
+        (
+            {"max_missing": 2, "max_faulty": 1},
+            "any 2 of which may be missing and 1 may be faulty, so the",
+        ),
+        (
+            {"max_faulty": 1, "confidence_level": 0.9999},
+            "3 sites of 200 cases, of which 1 may be faulty,",
+        ),
     ],
 )
 def test_a_warning_repeats_what_was_to_be_tolerated(options, words):
@@ -154,7 +195,9 @@ def test_a_warning_repeats_what_was_to_be_tolerated(options, words):
 
 @pytest.mark.slow
 def test_notes_agree_with_what_a_missing_site_does():
-    """Through documents: a note if and only if one missing site leaves an infinite threshold."""
+    """Through documents: a note if and only if one missing site leaves an infinite
+    threshold.
+    """
     rng, said = np.random.default_rng(4), set()
     for _ in range(12):
         sizes = {f"{j}": int(n) for j, n in enumerate(drawn(rng))}
@@ -164,7 +207,11 @@ def test_notes_agree_with_what_a_missing_site_does():
             continue
         broken = not left_finite(*planned(plan), 1)
         said.add(broken)
-        assert any("missing site" in note for note in plan.notes) == broken, (sizes, criterion, plan.notes)
+        assert any("missing site" in note for note in plan.notes) == broken, (
+            sizes,
+            criterion,
+            plan.notes,
+        )
     assert said == {True, False}
 
 
@@ -177,17 +224,25 @@ def test_each_group_and_level_has_its_own_note():
         for level in (0.8, 0.9)
         if plan[group, level].feasible
         and not left_finite(
-            *planned(quiet(n_points=sizes[group], confidence_level=level, criterion="marginal")), 1
+            *planned(
+                quiet(
+                    n_points=sizes[group], confidence_level=level, criterion="marginal"
+                )
+            ),
+            1,
         )
     ]
     notes = [note for note in plan.notes if "missing site" in note]
     assert expected
     assert len(notes) == len(expected)
-    assert all(note.startswith(start) for note, start in zip(notes, expected, strict=True))
+    assert all(
+        note.startswith(start) for note, start in zip(notes, expected, strict=True)
+    )
 
 
 @pytest.mark.parametrize(
-    ("counts", "missing"), [([3], 1), ([1, 2], 2), ([2, 1, 3], 2), ([1, 1], 2), ([1, 1], 0)]
+    ("counts", "missing"),
+    [([3], 1), ([1, 2], 2), ([2, 1, 3], 2), ([1, 1], 2), ([1, 1], 0)],
 )
 def test_every_choice_of_missing_sites_is_listed_once(counts, missing):
     sites = [b for b, count in enumerate(counts) for _ in range(count)]
@@ -202,7 +257,9 @@ def test_every_choice_of_missing_sites_is_listed_once(counts, missing):
 
 def test_too_many_choices_are_not_tried(monkeypatch):
     tried_choices = []
-    monkeypatch.setattr(_choosing, "_suffices", lambda *args: tried_choices.append(1) or True)
+    monkeypatch.setattr(
+        _choosing, "_suffices", lambda *args: tried_choices.append(1) or True
+    )
     sizes, counts = np.arange(40, 100), np.ones(60, dtype=int)
     tried = single_candidate(sizes, counts, sizes[:, None])
     goal = Goal(Fraction(9999, 10000), max_faulty=1)  # beyond what the bound can tell
@@ -217,7 +274,11 @@ def test_too_many_choices_are_not_tried(monkeypatch):
 def test_larger_ranks_tolerate_whatever_smaller_ones_do(criterion, missing):
     """So that one answer settles many others while candidates are compared."""
     rng, goal = np.random.default_rng(5), Goal(Fraction(4, 5), CRITERIA[criterion]())
-    sizes, counts, votes = np.array([8, 20, 45]), np.array([2, 1, 1]), np.ones((3, 2), dtype=int)
+    sizes, counts, votes = (
+        np.array([8, 20, 45]),
+        np.array([2, 1, 1]),
+        np.ones((3, 2), dtype=int),
+    )
     ranks = np.sort(sizes[:, None] - rng.integers(-1, 8, size=(60, 3, 2)), axis=2)
     tried = [single_candidate(sizes, counts, row, votes) for row in ranks]
     tolerated = [tolerates_missing(each, 0, goal, missing) for each in tried]
@@ -229,23 +290,36 @@ def test_larger_ranks_tolerate_whatever_smaller_ones_do(criterion, missing):
 
 @pytest.mark.slow
 def test_the_bound_for_any_missing_site_says_nothing_that_trying_all_does_not():
-    """One missing site and one faulty one of six: where the bound says yes, so does every choice."""
+    """One missing site and one faulty one of six: where the bound says yes, so does
+    every choice.
+    """
     goal, sure = Goal(Fraction(1, 2), max_faulty=1), 0
     sizes, counts = np.array([9, 20, 31, 40, 52, 60]), np.ones(6, dtype=int)
     for rank in range(1, 10):
         ranks = np.minimum(sizes, sizes * (rank + 1) // 10)[:, None]
-        for weights in (np.ones((6, 1), dtype=int), np.array([[1], [2], [2], [2], [3], [3]])):
+        for weights in (
+            np.ones((6, 1), dtype=int),
+            np.array([[1], [2], [2], [2], [3], [3]]),
+        ):
             tried = single_candidate(sizes, counts, ranks, weights)
             if _tolerates_any(tried, 0, goal, counts, 1):
                 sure += 1
-                assert all(_suffices(tried, 0, goal, left) for left in leave_out(counts, 1))
+                assert all(
+                    _suffices(tried, 0, goal, left) for left in leave_out(counts, 1)
+                )
     assert sure
 
 
-def test_few_means_are_integrated_exactly_where_sites_may_lie_and_be_missing(monkeypatch):
-    """There are 66 choices of two missing sites; few nodes tell for nearly all of them."""
+def test_few_means_are_integrated_exactly_where_sites_may_lie_and_be_missing(
+    monkeypatch,
+):
+    """There are 66 choices of two missing sites; few nodes tell for nearly all of
+    them.
+    """
     exact, calls = Federation.moments, []
-    monkeypatch.setattr(Federation, "moments", lambda *args: calls.append(1) or exact(*args))
+    monkeypatch.setattr(
+        Federation, "moments", lambda *args: calls.append(1) or exact(*args)
+    )
     sizes = [169, 229, 202, 607, 683, 721, 705, 460, 741, 124, 485, 330]
     goal = Goal(Fraction(9, 10), CRITERIA["marginal"](), max_faulty=2, max_missing=2)
     assert chosen(sizes, goal).is_finite

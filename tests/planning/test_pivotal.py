@@ -13,7 +13,9 @@ from fedconformal.planning._choosing import pivotal_sites
 
 
 def decides(weights, counts, votes, block):
-    """Every way in which the other sites' numbers may lie below, one after the other."""
+    """Every way in which the other sites' numbers may lie below, one after the
+    other.
+    """
     cast = [np.concatenate([[0], np.cumsum(row)]).tolist() for row in weights]
     others = [b for b, count in enumerate(counts) for _ in range(count - (b == block))]
     sums = (sum(below) for below in product(*(cast[b] for b in others)))
@@ -21,7 +23,9 @@ def decides(weights, counts, votes, block):
 
 
 def drawn(rng, blocks, *, alike):
-    """Votes of each number of each block: the same within a site, or different; 0 for those not sent."""
+    """Votes of each number of each block: the same within a site, or different; 0 for
+    those not sent.
+    """
     numbers = rng.integers(0, 4, size=(blocks, 1))
     weights = rng.integers(1, 9, size=(blocks, 1 if alike else 3))
     return np.where(np.arange(3) < numbers, weights, 0)
@@ -32,7 +36,10 @@ def test_every_configuration_of_votes_agrees(alike):
     rng, seen = np.random.default_rng(0), set()
     for _ in range(300):
         blocks = int(rng.integers(1, 4))
-        weights, counts = drawn(rng, blocks, alike=alike), rng.integers(1, 3, size=blocks)
+        weights, counts = (
+            drawn(rng, blocks, alike=alike),
+            rng.integers(1, 3, size=blocks),
+        )
         votes = int(rng.integers(1, int(weights.sum(axis=1) @ counts) + 2))
         found = pivotal_sites(weights, counts, votes).tolist()
         expected = [decides(weights, counts, votes, b) for b in range(blocks)]
@@ -47,18 +54,28 @@ def test_without_them_every_threshold_is_the_same(alike):
     rng, left_out = np.random.default_rng(1), 0
     for _ in range(300):
         m, r = int(rng.integers(2, 6)), int(rng.integers(1, 4))
-        weights = np.broadcast_to(rng.integers(1, 9, size=(m, 1 if alike else r)), (m, r))
+        weights = np.broadcast_to(
+            rng.integers(1, 9, size=(m, 1 if alike else r)), (m, r)
+        )
         votes = int(rng.integers(1, weights.sum() + 1))
         needed = pivotal_sites(weights, np.ones(m, dtype=int), votes)
         left_out += int((~needed).sum())
         values = np.sort(rng.integers(0, 8, size=(m, r)), axis=1).astype(float)
         values[np.sort(rng.random((m, r)), axis=1) > 0.9] = np.inf
-        ballots = [list(zip(row, votes, strict=True)) for row, votes in zip(values, weights, strict=True)]
+        ballots = [
+            list(zip(row, votes, strict=True))
+            for row, votes in zip(values, weights, strict=True)
+        ]
         everybody = [(float(v), int(w)) for site in ballots for v, w in site]
         those = [
-            (float(v), int(w)) for site, here in zip(ballots, needed, strict=True) if here for v, w in site
+            (float(v), int(w))
+            for site, here in zip(ballots, needed, strict=True)
+            if here
+            for v, w in site
         ]
-        assert smallest_with_votes(those, votes) == smallest_with_votes(everybody, votes)
+        assert smallest_with_votes(those, votes) == smallest_with_votes(
+            everybody, votes
+        )
     assert left_out > 30
 
 
@@ -70,13 +87,20 @@ def test_too_many_votes_to_list_are_taken_as_needed():
 
 @pytest.mark.parametrize(("votes", "asked"), [(8, True), (9, False)])
 def test_votes_that_differ_within_a_site_are_told_apart(votes, asked):
-    """Seven votes of the first site and one of the second make eight; nothing makes nine but nine."""
+    """Seven votes of the first site and one of the second make eight; nothing makes
+    nine but nine.
+    """
     weights = np.array([[4, 3, 2, 3, 4], [1, 0, 0, 0, 0]])
-    assert pivotal_sites(weights, np.ones(2, dtype=int), votes).tolist() == [True, asked]
+    assert pivotal_sites(weights, np.ones(2, dtype=int), votes).tolist() == [
+        True,
+        asked,
+    ]
 
 
 def test_a_site_too_small_for_its_rank_need_not_decide():
-    """The largest of 6 + 6 + 9 scores covers 21 / 22; to ask the smallest site too would cost .007 more."""
+    """The largest of 6 + 6 + 9 scores covers 21 / 22; to ask the smallest site too
+    would cost .007 more.
+    """
     plan = fc.plan(n_points=[6, 6, 9, 4], confidence_level=0.95, criterion="marginal")
     assert plan.law.mean() == pytest.approx(21 / 22)
 
@@ -101,7 +125,10 @@ class TestInARound:
         assert [kind.asked for kind in design.sites] == [False, True]
         assert design.asked_names == ("large",)
         assert (design.n_asked, plan.n_sites) == (1, 2)
-        assert "1 site is not asked, as its answer could not change any threshold: small." in plan.notes
+        assert (
+            "1 site is not asked, as its answer could not change any threshold: small."
+            in plan.notes
+        )
         assert fc.Plan.from_json(plan.to_json()) == plan
 
     def test_a_report_is_refused_in_one_line(self, plan):
@@ -113,7 +140,9 @@ class TestInARound:
         payload = RanksPayload(levels=(Sent(ranks=(20,), values=(0.1,)),))
         part = report.parts[0].model_copy(update={"n": 20, "payload": payload})
         forged = report.model_copy(update={"site": "small", "parts": (part,)})
-        with pytest.raises(fc.RefusedReportsError, match="small: the plan does not ask this site"):
+        with pytest.raises(
+            fc.RefusedReportsError, match="small: the plan does not ask this site"
+        ):
             fc.calibrate(plan, [report, forged])
         skipped = fc.calibrate(plan, [report, forged], on_refused="skip")
         assert skipped.threshold == report.payload.levels[0].values[0]
@@ -121,7 +150,12 @@ class TestInARound:
 
     def test_it_is_not_missing(self, plan, report):
         found = fc.calibrate(plan, [report])
-        assert (found.missing, found.n_missing, found.not_asked, found.refused) == ((), 0, ("small",), ())
+        assert (found.missing, found.n_missing, found.not_asked, found.refused) == (
+            (),
+            0,
+            ("small",),
+            (),
+        )
         assert "silence" not in found.assumptions
         assert found.threshold == report.payload.levels[0].values[0]
         assert found.law.mean() == pytest.approx(plan.law.mean(), abs=1e-13)

@@ -1,4 +1,6 @@
-"""Whose new points a threshold is for: ranks, votes, laws, refusals and words of each promise."""
+"""Whose new points a threshold is for: ranks, votes, laws, refusals and words of each
+promise.
+"""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -25,7 +27,9 @@ def goal(criterion, **options):
 class TestRegistry:
     def test_are_found_by_name(self):
         assert (PROMISES["population"], PROMISES["each-site"]) == (Population, EachSite)
-        with pytest.raises(ValueError, match=r"promise must be one of .*'population'.*, got 'everyone'"):
+        with pytest.raises(
+            ValueError, match=r"promise must be one of .*'population'.*, got 'everyone'"
+        ):
             fc.plan(n_sites=5, n_points=50, promise="everyone")
 
     def test_two_of_one_class_are_the_same(self):
@@ -65,7 +69,9 @@ class TestEachSite:
         assert plan.server_rank == 3
 
     def test_each_site_is_covered_whatever_the_others_are(self):
-        """4,000 federations of three very different sites; each is covered at least as often as the level."""
+        """4,000 federations of three very different sites; each is covered at least as
+        often as the level.
+        """
         sizes, runs, rng = {"A": 30, "B": 80, "C": 12}, 4000, np.random.default_rng(2)
         plan = fc.plan(n_points=sizes, promise="each-site")
         ranks = dict(zip(sizes, plan.local_ranks, strict=True))
@@ -74,29 +80,41 @@ class TestEachSite:
             "B": (5 + rng.standard_normal((runs, 80)), stats.norm(5).cdf),
             "C": (rng.random((runs, 12)) * 5.5, stats.uniform(0, 5.5).cdf),
         }
-        reports = [np.sort(scores, axis=1)[:, ranks[name] - 1] for name, (scores, _) in draws.items()]
+        reports = [
+            np.sort(scores, axis=1)[:, ranks[name] - 1]
+            for name, (scores, _) in draws.items()
+        ]
         threshold = np.max(reports, axis=0)
         for name, (_, cdf) in draws.items():
             coverage = cdf(threshold)
-            assert coverage.mean() >= ranks[name] / (sizes[name] + 1) - hoeffding_limit(runs)
-            # The stated bound holds for the whole law of every site: the empirical cdf is not above it.
+            assert coverage.mean() >= ranks[name] / (sizes[name] + 1) - hoeffding_limit(
+                runs
+            )
+            # The stated bound holds for the whole law of every site: the empirical cdf
+            # is not above it.
             for c in (0.7, 0.8, 0.9, 0.95):
                 assert (coverage <= c).mean() <= plan.law.cdf(c) + hoeffding_limit(runs)
 
     @pytest.mark.parametrize("name", FEDERATIONS)
     def test_each_of_ten_sites_is_covered_in_twelve_kinds_of_heterogeneity(self, name):
-        """4,000 federations of ten sites of 60; false-alarm probability 1e-7 for each site."""
+        """4,000 federations of ten sites of 60; false-alarm probability 1e-7 for each
+        site.
+        """
         kind, runs = FEDERATIONS[name], 4_000
-        (rank, *_) = fc.plan(n_sites=10, n_points=60, promise="each-site").local_ranks
+        rank, *_ = fc.plan(n_sites=10, n_points=60, promise="each-site").local_ranks
         scores = np.sort(kind.draw(np.random.default_rng(3), runs, 60), axis=2)
         coverage = kind.cdf(scores[:, :, rank - 1].max(axis=1))
         for j in range(10):
             assert coverage[:, j].mean() >= 0.9 - bernstein_limit(coverage[:, j])
 
     def test_all_sites_at_once_with_the_conditional_criterion(self):
-        """4,000 federations: the share in which every site reaches the level is at least 1 - delta."""
+        """4,000 federations: the share in which every site reaches the level is at
+        least 1 - delta.
+        """
         sizes, runs, rng = [60, 60, 90, 200], 4000, np.random.default_rng(6)
-        plan = fc.plan(n_points=sizes, promise="each-site", criterion="conditional", delta=0.2)
+        plan = fc.plan(
+            n_points=sizes, promise="each-site", criterion="conditional", delta=0.2
+        )
         own = [
             np.sort(rng.random((runs, n)), axis=1)[:, l - 1]
             for n, l in zip(sizes, plan.local_ranks, strict=True)
@@ -117,7 +135,8 @@ class TestEachSite:
 
     def test_a_site_that_is_too_small_gets_an_infinite_threshold_and_advice(self):
         with pytest.warns(
-            fc.InfeasibleWarning, match="You need 9 cases per site, or to leave out sites with fewer than 9"
+            fc.InfeasibleWarning,
+            match="You need 9 cases per site, or to leave out sites with fewer than 9",
         ):
             plan = fc.plan(n_points=[5, 100], confidence_level=0.9, promise="each-site")
         assert plan.law.mean() == 1.0
@@ -139,9 +158,15 @@ class TestEachSite:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"criterion": "stable"}, "criterion must be conditional or marginal.*got 'stable'"),
+            (
+                {"criterion": "stable"},
+                "criterion must be conditional or marginal.*got 'stable'",
+            ),
             ({"max_faulty": 1}, "max_faulty must be 0 with promise 'each-site', got 1"),
-            ({"local_ranks": "paper"}, "local_ranks must be left out with promise 'each-site'"),
+            (
+                {"local_ranks": "paper"},
+                "local_ranks must be left out with promise 'each-site'",
+            ),
             ({"n_points": None, "criterion": "conditional"}, "needs n_points"),
         ],
     )

@@ -1,4 +1,6 @@
-"""The rule that sites of unknown size apply: exact arithmetic, so every site finds the same ranks."""
+"""The rule that sites of unknown size apply: exact arithmetic, so every site finds the
+same ranks.
+"""
 
 import math
 from fractions import Fraction
@@ -13,7 +15,9 @@ from fedconformal.planning import ranks_of_rule, usual_spacing
 from fedconformal.planning.promises import _step
 
 NINE = Fraction(9, 10)
-fractions = st.fractions(min_value=Fraction(1, 1000), max_value=Fraction(999, 1000), max_denominator=1000)
+fractions = st.fractions(
+    min_value=Fraction(1, 1000), max_value=Fraction(999, 1000), max_denominator=1000
+)
 
 
 def usual(numbers):
@@ -22,12 +26,24 @@ def usual(numbers):
 
 @given(st.integers(1, 10**6), fractions)
 def test_one_number_is_split_conformal_prediction(n, share):
-    assert ranks_of_rule(RankRule(share=share), NINE, n) == (math.ceil(share * (n + 1)),)
+    assert ranks_of_rule(RankRule(share=share), NINE, n) == (
+        math.ceil(share * (n + 1)),
+    )
 
 
-@given(st.integers(1, 10**12), fractions, fractions, st.integers(2, MOST_NUMBERS), fractions)
-def test_several_ranks_rise_between_one_and_n_in_equal_steps(n, share, level, numbers, spacing):
-    ranks = ranks_of_rule(RankRule(share=share, numbers=numbers, spacing=spacing), level, n)
+@given(
+    st.integers(1, 10**12),
+    fractions,
+    fractions,
+    st.integers(2, MOST_NUMBERS),
+    fractions,
+)
+def test_several_ranks_rise_between_one_and_n_in_equal_steps(
+    n, share, level, numbers, spacing
+):
+    ranks = ranks_of_rule(
+        RankRule(share=share, numbers=numbers, spacing=spacing), level, n
+    )
     assert len(ranks) == min(numbers, n)
     assert ranks[0] >= 1
     assert ranks[-1] <= n
@@ -45,7 +61,9 @@ def test_a_site_with_too_few_scores_sends_all_it_has(numbers):
 
 @given(st.integers(1, 10**9), fractions, st.integers(1, 200))
 def test_the_step_is_rounded_up_from_four_tenths_on(n, level, tenths):
-    """spacing * sqrt(n level (1 - level)), rounded in whole numbers, however large n is."""
+    """spacing * sqrt(n level (1 - level)), rounded in whole numbers, however large n
+    is.
+    """
     spacing = Fraction(tenths, 10)
     step = _step(spacing, level, n)
     square = spacing**2 * n * level * (1 - level)
@@ -55,13 +73,19 @@ def test_the_step_is_rounded_up_from_four_tenths_on(n, level, tenths):
 
 
 def test_ranks_are_the_same_everywhere():
-    """These numbers are part of the format: documents hold the rule, every site applies it."""
+    """These numbers are part of the format: documents hold the rule, every site applies
+    it.
+    """
     for numbers, n, expected in [
         (2, 100, (89, 93)),
         (3, 100, (88, 91, 94)),
         (5, 79, (68, 70, 72, 74, 76)),
         (5, 10**6, (899673, 899837, 900001, 900165, 900329)),
-        (5, 10**12, (899999671699, 899999835850, 900000000001, 900000164152, 900000328303)),
+        (
+            5,
+            10**12,
+            (899999671699, 899999835850, 900000000001, 900000164152, 900000328303),
+        ),
     ]:
         assert ranks_of_rule(usual(numbers), NINE, n) == expected, (numbers, n)
 

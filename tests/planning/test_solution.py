@@ -1,4 +1,6 @@
-"""Ballots and solutions: the law that follows, and votes solved again for those who answered."""
+"""Ballots and solutions: the law that follows, and votes solved again for those who
+answered.
+"""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -49,20 +51,31 @@ class TestLaw:
     def test_is_that_of_sites_ranks_and_votes(self, exact):
         ballot = exact.ballot
         rows = zip(ballot.sites, ballot.ranks, ballot.votes, strict=True)
-        sites = [(kind.n, ranks, votes) for kind, ranks, votes in rows for _ in range(kind.count)]
+        sites = [
+            (kind.n, ranks, votes)
+            for kind, ranks, votes in rows
+            for _ in range(kind.count)
+        ]
         n_points, ranks, votes = (list(column) for column in zip(*sites, strict=True))
-        same = fc.CoverageLaw(n_points=n_points, local_rank=ranks, server_rank=exact.needed, weights=votes)
+        same = fc.CoverageLaw(
+            n_points=n_points, local_rank=ranks, server_rank=exact.needed, weights=votes
+        )
         c, law = np.linspace(0.7, 0.99, 30), POPULATION.law(exact, goal())
         np.testing.assert_allclose(law.cdf(c), same.cdf(c), atol=1e-13)
         assert law.mean() == pytest.approx(same.mean(), abs=1e-13)
         assert POPULATION.guarantee(exact, goal()).mean == law.mean()
-        assert POPULATION.guarantee(exact, goal()).probability == pytest.approx(float(law.sf(0.9)))
+        assert POPULATION.guarantee(exact, goal()).probability == pytest.approx(
+            float(law.sf(0.9))
+        )
 
     @pytest.mark.slow
     def test_counts_faulty_sites(self):
         wanted = goal(max_faulty=1)
         solution = solved(wanted)
-        assert POPULATION.law(solution, wanted).mean() < POPULATION.law(solution, goal()).mean()
+        assert (
+            POPULATION.law(solution, wanted).mean()
+            < POPULATION.law(solution, goal()).mean()
+        )
         assert keeps(solution, wanted)
 
     def test_of_an_infinite_threshold_is_one(self):
@@ -78,7 +91,9 @@ class TestSolve:
     def test_some_missing_are_solved_again(self, criterion, missing):
         wanted = goal(criterion, max_missing=2)
         solution = solved(wanted, sizes=[160, 240, 360])
-        there = pick(solution.ballot, [0 if i == missing else c for i, c in enumerate(COUNTS)])
+        there = pick(
+            solution.ballot, [0 if i == missing else c for i, c in enumerate(COUNTS)]
+        )
         fewer = POPULATION.solve(solution, there, wanted)
         assert (fewer.ballot, fewer.rule) == (there, solution.rule)
         assert fewer.is_finite
@@ -87,12 +102,19 @@ class TestSolve:
     @pytest.mark.slow
     @settings(max_examples=50)
     @given(
-        st.lists(st.integers(0, 3), min_size=3, max_size=3).filter(lambda counts: sum(counts) > 2),
+        st.lists(st.integers(0, 3), min_size=3, max_size=3).filter(
+            lambda counts: sum(counts) > 2
+        ),
         st.sampled_from(["marginal", "conditional"]),
         st.integers(0, 1),
     )
-    def test_the_votes_are_the_fewest_that_keep_the_promise(self, counts, criterion, faulty):
-        wanted, planned = goal(criterion, max_faulty=faulty), three_of_each(criterion, faulty)
+    def test_the_votes_are_the_fewest_that_keep_the_promise(
+        self, counts, criterion, faulty
+    ):
+        wanted, planned = (
+            goal(criterion, max_faulty=faulty),
+            three_of_each(criterion, faulty),
+        )
         there = pick(planned.ballot, counts)
         solution = POPULATION.solve(planned, there, wanted)
         if not solution.is_finite:
@@ -109,7 +131,9 @@ class TestSolve:
             closed = solved(goal(criterion), share=NINE)
             rule = POPULATION.open_rule(goal(criterion), 1, None, None)
             assert rule == RankRule(share=NINE)
-            opened = POPULATION.solve(Solution(closed.ballot, 1, None, rule), closed.ballot, goal(criterion))
+            opened = POPULATION.solve(
+                Solution(closed.ballot, 1, None, rule), closed.ballot, goal(criterion)
+            )
             assert opened == closed
 
     def test_too_few_answers_get_advice(self):
@@ -120,28 +144,40 @@ class TestSolve:
 
     def test_an_infinite_solution_can_become_finite(self):
         """If the one site that is too small does not answer."""
-        solution = solved(goal("marginal"), promise=EACH_SITE, sizes=[5, 100], counts=[1, 2])
+        solution = solved(
+            goal("marginal"), promise=EACH_SITE, sizes=[5, 100], counts=[1, 2]
+        )
         assert (solution.is_finite, solution.needed) == (False, 4)
-        rest = EACH_SITE.solve(solution, pick(solution.ballot, [0, 2]), goal("marginal"))
+        rest = EACH_SITE.solve(
+            solution, pick(solution.ballot, [0, 2]), goal("marginal")
+        )
         assert (rest.is_finite, rest.needed) == (True, 2)
 
     def test_to_each_site_all_votes_are_needed(self):
         solution = solved(goal("marginal"), promise=EACH_SITE)
-        fewer = EACH_SITE.solve(solution, pick(solution.ballot, [1, 2, 0]), goal("marginal"))
+        fewer = EACH_SITE.solve(
+            solution, pick(solution.ballot, [1, 2, 0]), goal("marginal")
+        )
         assert fewer.needed == 3
 
 
 class TestBallot:
     def test_sites_that_are_alike_are_put_together_in_their_order(self):
         ballot = Ballot.from_ranks(
-            kinds([30, 40, 30, 30, 50], [1, 2, 3, 1, 1]), [(28,), (37,), (28,), (29,), ()]
+            kinds([30, 40, 30, 30, 50], [1, 2, 3, 1, 1]),
+            [(28,), (37,), (28,), (29,), ()],
         )
-        merged = Ballot.from_ranks(kinds([30, 40, 30], [4, 2, 1]), [(28,), (37,), (29,)])
+        merged = Ballot.from_ranks(
+            kinds([30, 40, 30], [4, 2, 1]), [(28,), (37,), (29,)]
+        )
         assert ballot.merge() == merged
         assert Ballot((), (), ()).merge() == Ballot((), (), ())
 
     def test_names_do_not_tell_sites_apart(self):
-        named = (SiteKind(count=1, n=30, names=("A",)), SiteKind(count=1, n=30, names=("B",)))
+        named = (
+            SiteKind(count=1, n=30, names=("A",)),
+            SiteKind(count=1, n=30, names=("B",)),
+        )
         assert Ballot.from_ranks(named, [(28,)] * 2).merge().sites == kinds([30], [2])
 
     def test_votes_of_infinite_numbers_are_not_finite(self):
@@ -155,12 +191,23 @@ def test_a_plan_and_its_calibration_hold_the_same_votes():
     for place, level in enumerate((Fraction(4, 5), NINE)):
         chosen = solved(replace(goal(), level=level), sizes=[40, 60], counts=[1, 2])
         ranks = plan.message.levels[place].ranks
-        assert (plan.designs[0].levels[place].votes, ranks) == (chosen.needed, chosen.ballot.ranks)
-    reports = [fc.report(plan, np.arange(n), site=site) for site, n in zip("ABC", plan.n_points, strict=True)]
+        assert (plan.designs[0].levels[place].votes, ranks) == (
+            chosen.needed,
+            chosen.ballot.ranks,
+        )
+    reports = [
+        fc.report(plan, np.arange(n), site=site)
+        for site, n in zip("ABC", plan.n_points, strict=True)
+    ]
     found = fc.calibrate(plan, reports)
     assert found.by_group[None].design.levels == plan.designs[0].levels
     fewer = fc.calibrate(plan, reports[1:]).by_group[None].design
     for place, level in enumerate((Fraction(4, 5), NINE)):
         wanted = replace(goal(), level=level)
-        ballot = Ballot.from_ranks(kinds([60], [2]), [plan.message.levels[place].ranks[1]])
-        assert fewer.levels[place].votes == POPULATION.solve(Solution(ballot, 1), ballot, wanted).needed
+        ballot = Ballot.from_ranks(
+            kinds([60], [2]), [plan.message.levels[place].ranks[1]]
+        )
+        assert (
+            fewer.levels[place].votes
+            == POPULATION.solve(Solution(ballot, 1), ballot, wanted).needed
+        )

@@ -1,4 +1,6 @@
-"""Federations whose sites differ strongly, for simulations: scores and their distribution functions."""
+"""Federations whose sites differ strongly, for simulations: scores and their
+distribution functions.
+"""
 
 import numpy as np
 from scipy import special
@@ -15,7 +17,10 @@ class Scale:
         self.scales = np.asarray(scales, dtype=float)
 
     def draw(self, rng, runs, n):
-        return np.abs(rng.standard_normal((runs, self.scales.size, n))) * self.scales[:, None]
+        return (
+            np.abs(rng.standard_normal((runs, self.scales.size, n)))
+            * self.scales[:, None]
+        )
 
     def cdf(self, t):
         return half_normal(t[:, None] / self.scales)
@@ -28,7 +33,10 @@ class Location:
         self.moves = np.asarray(moves, dtype=float)
 
     def draw(self, rng, runs, n):
-        return np.abs(rng.standard_normal((runs, self.moves.size, n))) + self.moves[:, None]
+        return (
+            np.abs(rng.standard_normal((runs, self.moves.size, n)))
+            + self.moves[:, None]
+        )
 
     def cdf(self, t):
         return half_normal(t[:, None] - self.moves)
@@ -49,7 +57,9 @@ class Tail:
 
 
 class TwoPoints:
-    """Scores that are j with some probability at site j, else 0: the worst a site can do with its ranks."""
+    """Scores that are j with some probability at site j, else 0: the worst a site can
+    do with its ranks.
+    """
 
     def __init__(self, chances):
         self.chances = np.asarray(chances, dtype=float)
@@ -60,7 +70,9 @@ class TwoPoints:
         return np.where(high, self.values[:, None], 0.0)
 
     def cdf(self, t):
-        return np.where(t[:, None] >= self.values, 1.0, 1 - self.chances) * (t[:, None] >= 0)
+        return np.where(t[:, None] >= self.values, 1.0, 1 - self.chances) * (
+            t[:, None] >= 0
+        )
 
 
 FEDERATIONS = {
@@ -81,10 +93,15 @@ FEDERATIONS = {
 
 
 def thresholds(values, votes, needed):
-    """The smallest value at which votes reach those needed, for each row; +inf where they never do."""
+    """The smallest value at which votes reach those needed, for each row; +inf where
+    they never do.
+    """
     order = np.argsort(values, axis=1, kind="stable")
     ordered = np.take_along_axis(values, order, axis=1)
-    counted = np.cumsum(np.broadcast_to(votes, values.shape)[np.arange(len(values))[:, None], order], axis=1)
+    counted = np.cumsum(
+        np.broadcast_to(votes, values.shape)[np.arange(len(values))[:, None], order],
+        axis=1,
+    )
     first = (counted >= needed).argmax(axis=1)
     found = ordered[np.arange(len(values)), first]
     return np.where(counted[:, -1] >= needed, found, np.inf)

@@ -27,7 +27,11 @@ def neighbours(table):
 
 
 def counts_alarm(observed, probability):
-    """Whether a count is outside its binomial limits, by chance with probability FALSE_ALARM at most."""
+    """Whether a count is outside its binomial limits, by chance with probability
+    FALSE_ALARM at most.
+    """
     runs, p = observed.sum(), np.clip(probability, 0, 1)
-    tail = np.minimum(stats.binom.cdf(observed, runs, p), stats.binom.sf(observed - 1, runs, p))
+    tail = np.minimum(
+        stats.binom.cdf(observed, runs, p), stats.binom.sf(observed - 1, runs, p)
+    )
     return bool(np.any(tail < FALSE_ALARM / (2 * p.size)))

@@ -11,7 +11,9 @@ import pytest
 from fedconformal.privacy import LedgerError, fingerprint
 
 DATA = fingerprint([1.0, 2.0])
-linux = pytest.mark.skipif(sys.platform != "linux", reason="kills and traces processes the Linux way")
+linux = pytest.mark.skipif(
+    sys.platform != "linux", reason="kills and traces processes the Linux way"
+)
 
 
 def ask(
@@ -26,12 +28,25 @@ def ask(
     **how,
 ):
     return ledger.answer(
-        dataset, plan_digest=plan, site=site, epsilon=epsilon, data_fingerprint=data, sample=sample, **how
+        dataset,
+        plan_digest=plan,
+        site=site,
+        epsilon=epsilon,
+        data_fingerprint=data,
+        sample=sample,
+        **how,
     )
 
 
 def quote(ledger, plan="P", *, epsilon=0.1, site="A", data=DATA, dataset="D", **how):
-    return ledger.quote(dataset, plan_digest=plan, site=site, epsilon=epsilon, data_fingerprint=data, **how)
+    return ledger.quote(
+        dataset,
+        plan_digest=plan,
+        site=site,
+        epsilon=epsilon,
+        data_fingerprint=data,
+        **how,
+    )
 
 
 def record(ledger, plan="P", *, site="A", numbers=1, data=DATA, dataset="D", most=3):
@@ -40,7 +55,12 @@ def record(ledger, plan="P", *, site="A", numbers=1, data=DATA, dataset="D", mos
             raise LedgerError(f"{answers} exact answers of at most {most}")
 
     ledger.record_exact(
-        dataset, plan_digest=plan, site=site, numbers=numbers, data_fingerprint=data, allow=allow
+        dataset,
+        plan_digest=plan,
+        site=site,
+        numbers=numbers,
+        data_fingerprint=data,
+        allow=allow,
     )
 
 
@@ -55,7 +75,12 @@ def interrupted():
 def on_disk(path, column):
     """What another reader sees in the file."""
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
-        return [value for (value,) in connection.execute(f"SELECT {column} FROM entries ORDER BY number")]
+        return [
+            value
+            for (value,) in connection.execute(
+                f"SELECT {column} FROM entries ORDER BY number"
+            )
+        ]
 
 
 def kinds(path):

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from fedconformal.privacy import Bins
 
-edge_lists = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=12, unique=True).map(sorted)
+edge_lists = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=12, unique=True).map(
+    sorted
+)
 any_float = st.floats(allow_nan=True, allow_infinity=True)
 
 
@@ -16,19 +18,31 @@ def place_one_by_one(edges, scores):
     """The first right edge that is >= the score; the last bin if there is none."""
     counts = [0] * len(edges)
     for score in scores:
-        place = len(edges) - 1 if math.isnan(score) else min(bisect_left(edges, score), len(edges) - 1)
+        place = (
+            len(edges) - 1
+            if math.isnan(score)
+            else min(bisect_left(edges, score), len(edges) - 1)
+        )
         counts[place] += 1
     return counts
 
 
 def test_what_is_shown_of_many_edges():
-    assert repr(Bins([0.25, 0.5, 1.0], bounded=True)) == "<Bins: 4 with edges 0.25, 0.5, 1.0, bounded>"
-    assert repr(Bins.uniform(0, 5, 1000)) == "<Bins: 1000 with edges 0.005, 0.01, ..., 5.0>"
+    assert (
+        repr(Bins([0.25, 0.5, 1.0], bounded=True))
+        == "<Bins: 4 with edges 0.25, 0.5, 1.0, bounded>"
+    )
+    assert (
+        repr(Bins.uniform(0, 5, 1000))
+        == "<Bins: 1000 with edges 0.005, 0.01, ..., 5.0>"
+    )
 
 
 class TestEdges:
     def test_uniform_bins_end_where_they_were_told_to(self):
-        assert Bins.uniform(0, 5, 100).edges == tuple(i * 5 / 100 for i in range(1, 101))
+        assert Bins.uniform(0, 5, 100).edges == tuple(
+            i * 5 / 100 for i in range(1, 101)
+        )
         assert Bins.uniform(-1, 2, 3).edges == (0.0, 1.0, 2.0)
         assert Bins.uniform(0.1, 0.7, 7).edges[-1] == 0.7
 
@@ -62,19 +76,63 @@ class TestEdges:
         ("make", "error", "words"),
         [
             (lambda: Bins([1.0]), ValueError, "edges must be at least 2, got 1"),
-            (lambda: Bins([0, 1, 1]), ValueError, r"strictly increasing, got 1.0 then 1.0 at edges\[2\]"),
-            (lambda: Bins([0, float("nan")]), ValueError, r"edges\[1\] must be a finite number, got nan"),
-            (lambda: Bins([0, 10**400]), ValueError, r"edges\[1\] must be a finite number"),
-            (lambda: Bins([False, True]), TypeError, r"edges\[0\] must be a finite number, got False"),
-            (lambda: Bins("01"), TypeError, "edges must be a list of numbers, got '01'"),
-            (lambda: Bins([0, 1], bounded="no"), TypeError, "bounded must be True or False, got 'no'"),
+            (
+                lambda: Bins([0, 1, 1]),
+                ValueError,
+                r"strictly increasing, got 1.0 then 1.0 at edges\[2\]",
+            ),
+            (
+                lambda: Bins([0, float("nan")]),
+                ValueError,
+                r"edges\[1\] must be a finite number, got nan",
+            ),
+            (
+                lambda: Bins([0, 10**400]),
+                ValueError,
+                r"edges\[1\] must be a finite number",
+            ),
+            (
+                lambda: Bins([False, True]),
+                TypeError,
+                r"edges\[0\] must be a finite number, got False",
+            ),
+            (
+                lambda: Bins("01"),
+                TypeError,
+                "edges must be a list of numbers, got '01'",
+            ),
+            (
+                lambda: Bins([0, 1], bounded="no"),
+                TypeError,
+                "bounded must be True or False, got 'no'",
+            ),
             (lambda: Bins.uniform(0, 1, 1), ValueError, "count must be >= 2, got 1"),
-            (lambda: Bins.uniform(1, 1, 5), ValueError, "low must be below high, got low=1.0 and high=1.0"),
-            (lambda: Bins.uniform(-1e308, 1e308, 5), ValueError, r"\(high - low\) \* count must be a finite"),
+            (
+                lambda: Bins.uniform(1, 1, 5),
+                ValueError,
+                "low must be below high, got low=1.0 and high=1.0",
+            ),
+            (
+                lambda: Bins.uniform(-1e308, 1e308, 5),
+                ValueError,
+                r"\(high - low\) \* count must be a finite",
+            ),
             (lambda: Bins.uniform(1, 1 + 1e-15, 50), ValueError, "strictly increasing"),
-            (lambda: Bins.log(0, 1, 5), ValueError, "low must be above 0 for logarithmic bins, got 0.0"),
-            (lambda: Bins.from_reference([1.0, np.nan], 5), ValueError, "got 2 of which 1 are finite"),
-            (lambda: Bins.from_reference([1.0, 1.0], 5), ValueError, "distinct quantiles, all are 1.0"),
+            (
+                lambda: Bins.log(0, 1, 5),
+                ValueError,
+                "low must be above 0 for logarithmic bins, got 0.0",
+            ),
+            (
+                lambda: Bins.from_reference([1.0, np.nan], 5),
+                ValueError,
+                "got 2 of which 1 are finite",
+            ),
+            (
+                lambda: Bins.from_reference([1.0, 1.0], 5),
+                ValueError,
+                "distinct quantiles, all are 1.0",
+            ),
             (
                 lambda: Bins.from_reference(["a", "b"], 5),
                 TypeError,
@@ -90,12 +148,17 @@ class TestEdges:
 class TestBoundedReference:
     def test_ends_at_the_bound_and_needs_no_trick(self):
         scores = np.random.default_rng(0).random(200)
-        plain, bounded = Bins.from_reference(scores, 10), Bins.from_reference(scores, 10, bound=1.0)
+        plain, bounded = (
+            Bins.from_reference(scores, 10),
+            Bins.from_reference(scores, 10, bound=1.0),
+        )
         assert bounded.edges == (*plain.edges[:-1], 1.0)
         assert (plain.bounded, bounded.bounded) == (False, True)
 
     def test_the_sample_obeys_the_bound(self):
-        with pytest.raises(ValueError, match=r"public_scores must not exceed bound=1.0, got 1.5"):
+        with pytest.raises(
+            ValueError, match=r"public_scores must not exceed bound=1.0, got 1.5"
+        ):
             Bins.from_reference([0.1, 0.2, 1.5], 3, bound=1.0)
         with pytest.raises(ValueError, match="bound must be a finite number, got inf"):
             Bins.from_reference([0.1, 0.2], 2, bound=np.inf)
@@ -117,7 +180,9 @@ class TestPlace:
     def test_blocks_do_not_show(self, count):
         scores = np.random.default_rng(count).normal(size=count)
         bins = Bins(np.linspace(-2, 2, 31))
-        expected = np.bincount(np.minimum(np.searchsorted(bins.edges, scores), 30), minlength=31)
+        expected = np.bincount(
+            np.minimum(np.searchsorted(bins.edges, scores), 30), minlength=31
+        )
         before = scores.copy()
         assert bins.place(scores).tolist() == expected.tolist()
         assert np.array_equal(scores, before)
@@ -153,7 +218,9 @@ class TestPlace:
         close = [edges, np.nextafter(edges, -np.inf), np.nextafter(edges, np.inf)]
         spread = [rng.normal(size=300), 10.0 ** rng.uniform(-305, 305, 300)]
         scores = np.concatenate([*close, *spread, [np.nan, np.inf, -np.inf, 0.0]])
-        assert Bins(edges).place(scores).tolist() == place_one_by_one([*edges], scores.tolist())
+        assert Bins(edges).place(scores).tolist() == place_one_by_one(
+            [*edges], scores.tolist()
+        )
 
 
 class TestBounded:

@@ -18,21 +18,31 @@ class TestNoise:
 
     @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
     def test_the_loss_is_epsilon_for_every_pair_of_neighbours(self, epsilon):
-        """Neighbours differ by at most one covered case; outputs at the ends gather all that is cut off."""
+        """Neighbours differ by at most one covered case; outputs at the ends gather all
+        that is cut off.
+        """
         n, noise = 6, CountNoise.of(epsilon)
         laws = [
-            [noise.cdf(0 - count), *noise.pmf(np.arange(1, n) - count), noise.cdf(count - n)]
+            [
+                noise.cdf(0 - count),
+                *noise.pmf(np.arange(1, n) - count),
+                noise.cdf(count - n),
+            ]
             for count in range(n + 1)
         ]
         assert np.sum(laws, axis=1) == pytest.approx(1.0)
         ratio = np.log(np.array(laws[1:]) / np.array(laws[:-1]))
         assert np.abs(ratio).max() <= epsilon * (1 + 1e-9)
-        assert np.abs(ratio).max() >= epsilon * (1 - 1e-9)  # no more noise than needed either
+        assert np.abs(ratio).max() >= epsilon * (
+            1 - 1e-9
+        )  # no more noise than needed either
 
     def test_pmf_and_cdf_agree(self):
         for epsilon in (0.05, 1.0, 20.0):
             noise, z = CountNoise.of(epsilon), np.arange(-40, 41)
-            assert np.diff(noise.cdf(z)) == pytest.approx(noise.pmf(z[1:]), rel=1e-8, abs=1e-16)
+            assert np.diff(noise.cdf(z)) == pytest.approx(
+                noise.pmf(z[1:]), rel=1e-8, abs=1e-16
+            )
             assert noise.cdf(-1) == pytest.approx(1 - noise.cdf(0))
 
 
@@ -51,7 +61,9 @@ class TestDraws:
         assert np.abs(seen - law).max() <= kolmogorov_limit(runs)
 
     def test_opendp_must_confirm_the_loss(self):
-        with pytest.raises(RuntimeError, match=r"above epsilon=2.0: nothing was released"):
+        with pytest.raises(
+            RuntimeError, match=r"above epsilon=2.0: nothing was released"
+        ):
             _measurement(0.4, 2.0, sensitivity=1)
 
     def test_what_is_no_count_is_refused(self):

@@ -1,4 +1,6 @@
-"""What answers cost, on which data, which answers are the same, and any sequence of commands."""
+"""What answers cost, on which data, which answers are the same, and any sequence of
+commands.
+"""
 
 import secrets
 import tempfile
@@ -10,9 +12,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 
-from fedconformal.privacy import BudgetExceededError, Ledger, LedgerError, Quote, fingerprint
+from fedconformal.privacy import (
+    BudgetExceededError,
+    Ledger,
+    LedgerError,
+    Quote,
+    fingerprint,
+)
 from privacy.ledgers import DATA, ask, interrupted, kinds, never, quote, record
 
 
@@ -21,19 +35,31 @@ def ledger(path):
     return Ledger(path)
 
 
-# -- what it costs -----------------------------------------------------------------------------------------
+# -- what it costs ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("by_plan", [False, True])
-def test_another_plan_or_site_costs_and_another_data_set_has_its_own_account(ledger, by_plan):
+def test_another_plan_or_site_costs_and_another_data_set_has_its_own_account(
+    ledger, by_plan
+):
     ledger.set_budget("E", 0.5)
     asked = [{}, {"plan": "Q"}, {"site": "B"}, {"dataset": "E", "data": "other"}]
     texts = [ask(ledger, **question, by_plan=by_plan) for question in asked]
     assert len(set(texts)) == 4
-    assert (ledger.spent("D"), ledger.remaining("D")) == (Fraction(3, 10), Fraction(7, 10))
-    assert (ledger.spent("E"), ledger.remaining("E")) == (Fraction(1, 10), Fraction(4, 10))
+    assert (ledger.spent("D"), ledger.remaining("D")) == (
+        Fraction(3, 10),
+        Fraction(7, 10),
+    )
+    assert (ledger.spent("E"), ledger.remaining("E")) == (
+        Fraction(1, 10),
+        Fraction(4, 10),
+    )
     assert ledger.datasets() == ("D", "E")
-    assert [entry.kind for entry in ledger.entries("E")] == ["budget", "charge", "answer"]
+    assert [entry.kind for entry in ledger.entries("E")] == [
+        "budget",
+        "charge",
+        "answer",
+    ]
     assert len(ledger.entries()) == ledger.check() == 2 + 2 * 4
 
 
@@ -44,7 +70,10 @@ def test_decimals_are_added_exactly(tmp_path):
     for plan in "PQR":
         ask(ledger, plan)
     assert ledger.remaining("D") == 0
-    with pytest.raises(BudgetExceededError, match=r"spent 0.3 of its budget 0.3, so epsilon = 0.0000001"):
+    with pytest.raises(
+        BudgetExceededError,
+        match=r"spent 0.3 of its budget 0.3, so epsilon = 0.0000001",
+    ):
         ask(ledger, "S", epsilon=1e-7, sample=never)
 
 
@@ -69,7 +98,9 @@ def test_refusal_above_the_budget_draws_and_charges_nothing(ledger):
 def test_a_budget_is_set_once_and_raised_with_a_reason(ledger):
     ledger.set_budget("D", 1.0)
     for change in (0.5, 2):
-        with pytest.raises(LedgerError, match="the budget of data set 'D' is 1: see raise_budget"):
+        with pytest.raises(
+            LedgerError, match="the budget of data set 'D' is 1: see raise_budget"
+        ):
             ledger.set_budget("D", change)
     for change in (0.5, 1):
         with pytest.raises(LedgerError, match="must be above 1, got"):
@@ -101,21 +132,29 @@ def test_a_paid_charge_cannot_be_drawn_on_with_another_epsilon(ledger, by_plan):
             ask(ledger, epsilon=epsilon, sample=never, by_plan=by_plan)
 
 
-# -- the data ----------------------------------------------------------------------------------------------
+# -- the data --------------------------------------------------------------------------
 
 
 def test_changed_data_are_refused_under_the_old_name_unless_accepted(ledger):
-    """A new model gives new scores: the old answer would be a threshold for the wrong ones."""
+    """A new model gives new scores: the old answer would be a threshold for the wrong
+    ones.
+    """
     with pytest.raises(KeyboardInterrupt):
         ask(ledger, "unfinished", sample=interrupted)
     first = ask(ledger)
     for plan in ("P", "Q", "unfinished"):
-        with pytest.raises(LedgerError, match="the data under the name 'D' have changed"):
+        with pytest.raises(
+            LedgerError, match="the data under the name 'D' have changed"
+        ):
             ask(ledger, plan, data="other", sample=never)
     ledger.accept_data("D", "other", reason="scored by model 2")
-    assert ask(ledger, data="other", sample=lambda: "another answer") == "another answer"
+    assert (
+        ask(ledger, data="other", sample=lambda: "another answer") == "another answer"
+    )
     assert ask(ledger, data=DATA, sample=never) == first
-    ask(ledger, "R", data=DATA)  # a name stands for all its versions, not for the last one alone
+    ask(
+        ledger, "R", data=DATA
+    )  # a name stands for all its versions, not for the last one alone
     ledger.accept_data("D", DATA, reason="nothing new")
     with pytest.raises(LedgerError, match="have changed"):
         ask(ledger, "S", data="a third version", sample=never)
@@ -128,7 +167,14 @@ def test_changed_data_are_refused_under_the_old_name_unless_accepted(ledger):
 def test_changed_data_are_accepted_together_with_the_charge(ledger, by_plan):
     ask(ledger, accept="the first data of a name need no reason")
     ask(ledger, "Q", data="model 2", accept="scored by model 2", by_plan=by_plan)
-    assert kinds(ledger.path) == ["budget", "charge", "answer", "data", "charge", "answer"]
+    assert kinds(ledger.path) == [
+        "budget",
+        "charge",
+        "answer",
+        "data",
+        "charge",
+        "answer",
+    ]
     assert ledger.entries()[3].reason == "scored by model 2"
     ask(ledger, "R", data="model 2", accept="scored by model 2", by_plan=by_plan)
     ask(ledger, "S", data=DATA, accept="the first model again", by_plan=by_plan)
@@ -147,7 +193,12 @@ def test_a_refused_question_leaves_nothing_behind(ledger):
         {"dataset": "F", "data": "model 2"},
     ):
         with pytest.raises(LedgerError):
-            ask(ledger, **{"plan": "Q"} | question, accept="scored by model 2", sample=never)
+            ask(
+                ledger,
+                **{"plan": "Q"} | question,
+                accept="scored by model 2",
+                sample=never,
+            )
     assert ledger.path.read_bytes() == before
 
 
@@ -169,7 +220,10 @@ def test_the_same_data_under_a_second_name_are_refused(ledger, first):
         lambda: ledger.accept_data("E", DATA, reason="new"),
         lambda: record(ledger, dataset="E"),
     ):
-        with pytest.raises(LedgerError, match=r"^[^\n]*'E' are in this ledger under the name 'D'[^\n]*$"):
+        with pytest.raises(
+            LedgerError,
+            match=r"^[^\n]*'E' are in this ledger under the name 'D'[^\n]*$",
+        ):
             call()
     assert ledger.entries() == entries
     ask(ledger)
@@ -191,19 +245,23 @@ def test_a_fingerprint_does_not_see_order_but_every_change(scores, shuffler):
 
 
 def test_a_fingerprint_knows_one_nan_and_one_zero():
-    odd = np.array([0x7FF8000000000001, 0xFFF0000000000123], dtype=np.uint64).view(np.float64)
+    odd = np.array([0x7FF8000000000001, 0xFFF0000000000123], dtype=np.uint64).view(
+        np.float64
+    )
     assert fingerprint([*odd, -0.0, 0.0]) == fingerprint([0.0, np.nan, -0.0, -np.nan])
     assert fingerprint([1, 2]) == fingerprint(np.float32([2, 1])) == DATA
     assert len(fingerprint([])) == 64
 
 
-# -- a plan that says which data are meant -----------------------------------------------------------------
+# -- a plan that says which data are meant ---------------------------------------------
 
 
 def test_a_score_that_differs_in_its_last_bit_does_not_cost_again(ledger):
     first = ask(ledger, by_plan=True)
     for data in ("on another GPU", "and on a third"):
-        assert quote(ledger, data=data, by_plan=True) == Quote(Fraction(0), Fraction(9, 10))
+        assert quote(ledger, data=data, by_plan=True) == Quote(
+            Fraction(0), Fraction(9, 10)
+        )
         assert ask(ledger, data=data, by_plan=True, sample=never) == first
     assert kinds(ledger.path) == ["budget", "charge", "answer"]
 
@@ -225,14 +283,16 @@ def test_a_charge_by_plan_is_drawn_on_once_whatever_the_last_bits(ledger):
     text = ask(ledger, data="elsewhere", by_plan=True)
     assert ask(ledger, by_plan=True, sample=never) == text
     assert ledger.spent("D") == Fraction(1, 10)
-    with pytest.raises(LedgerError, match="under the name 'D'"):  # they count as this data set's now
+    with pytest.raises(
+        LedgerError, match="under the name 'D'"
+    ):  # they count as this data set's now
         record(ledger, dataset="E", data="elsewhere")
     ask(ledger)
     assert ledger.spent("D") == Fraction(2, 10)
     assert kinds(ledger.path).count("answer") == 2
 
 
-# -- exact answers -----------------------------------------------------------------------------------------
+# -- exact answers ---------------------------------------------------------------------
 
 
 def test_exact_answers_are_recorded_counted_once_and_bounded(ledger):
@@ -242,13 +302,19 @@ def test_exact_answers_are_recorded_counted_once_and_bounded(ledger):
     record(ledger, "Q", dataset="new", numbers=1, most=3)
     record(ledger, "Q", dataset="new", numbers=1, most=3, data="model 2")
     assert ledger.exact_answers("new") == 3
-    assert [(entry.kind, entry.plan, entry.numbers) for entry in ledger.entries("new")] == [
+    assert [
+        (entry.kind, entry.plan, entry.numbers) for entry in ledger.entries("new")
+    ] == [
         ("exact", "P", 2),
         ("exact", "Q", 1),
         ("exact", "Q", 1),
     ]
     before = ledger.path.read_bytes()
-    for question in ({"plan": "R"}, {"plan": "P", "site": "B"}, {"plan": "P", "data": "model 3"}):
+    for question in (
+        {"plan": "R"},
+        {"plan": "P", "site": "B"},
+        {"plan": "P", "data": "model 3"},
+    ):
         with pytest.raises(LedgerError, match=r"3 exact answers of at most 3"):
             record(ledger, dataset="new", most=3, **question)
     assert ledger.path.read_bytes() == before
@@ -290,20 +356,31 @@ def test_which_plans_a_data_set_has_answered(ledger):
         ask(ledger, "P", sample=interrupted)
     ask(ledger, "Q", by_plan=True)
     record(ledger, "R")
-    assert [ledger.has_answered("D", plan) for plan in "PQRS"] == [True, True, True, False]
+    assert [ledger.has_answered("D", plan) for plan in "PQRS"] == [
+        True,
+        True,
+        True,
+        False,
+    ]
     assert not ledger.has_answered("E", "P")
 
 
-# -- a quote -----------------------------------------------------------------------------------------------
+# -- a quote ---------------------------------------------------------------------------
 
 
 def test_a_quote_says_what_would_be_charged_and_writes_nothing(ledger):
     before = ledger.path.read_bytes()
-    assert quote(ledger, epsilon=0.3) == Quote(cost=Fraction(3, 10), remaining=Fraction(1))
+    assert quote(ledger, epsilon=0.3) == Quote(
+        cost=Fraction(3, 10), remaining=Fraction(1)
+    )
     assert ledger.path.read_bytes() == before
     ask(ledger, epsilon=0.3)
-    assert quote(ledger, epsilon=0.3) == Quote(cost=Fraction(0), remaining=Fraction(7, 10))
-    assert quote(ledger, "Q", epsilon=0.7) == Quote(cost=Fraction(7, 10), remaining=Fraction(7, 10))
+    assert quote(ledger, epsilon=0.3) == Quote(
+        cost=Fraction(0), remaining=Fraction(7, 10)
+    )
+    assert quote(ledger, "Q", epsilon=0.7) == Quote(
+        cost=Fraction(7, 10), remaining=Fraction(7, 10)
+    )
     ask(Ledger(ledger.path), "R", epsilon=0.7)
     with pytest.raises(BudgetExceededError):  # a quote is checked again when it is paid
         ask(ledger, "Q", epsilon=0.7, sample=never)
@@ -328,7 +405,7 @@ def test_a_quote_refuses_what_an_answer_refuses_in_the_same_words(ledger):
         assert str(quoted.value) == str(answered.value)
 
 
-# -- arguments ---------------------------------------------------------------------------------------------
+# -- arguments -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("epsilon", [0, float("nan"), 1e7, Fraction(-1, 3)])
@@ -338,7 +415,9 @@ def test_an_epsilon_that_is_none(ledger, epsilon):
         lambda: ledger.set_budget("E", epsilon),
         lambda: ledger.raise_budget("D", epsilon, reason="more"),
     ):
-        with pytest.raises(ValueError, match=r"epsilon must be a number in \(0, 1e\+06\]"):
+        with pytest.raises(
+            ValueError, match=r"epsilon must be a number in \(0, 1e\+06\]"
+        ):
             call()
 
 
@@ -348,12 +427,16 @@ def test_arguments_that_are_no_number_or_not_one_line_of_text(ledger):
             ask(ledger, epsilon=epsilon, sample=never)
     for argument in ("dataset", "plan", "site", "data", "accept"):
         for wrong in ("", " D", "D\n", "a\nb", "\ud800"):
-            with pytest.raises(ValueError, match=f"{argument}.* must be one line of text"):
+            with pytest.raises(
+                ValueError, match=f"{argument}.* must be one line of text"
+            ):
                 ask(ledger, **{argument: wrong}, sample=never)
         with pytest.raises(TypeError, match=f"{argument}.* must be a string, got 1"):
             ask(ledger, **{argument: 1}, sample=never)
     for wrong in ({"numbers": 0}, {"numbers": 1.5}, {"dataset": "two\nlines"}):
-        with pytest.raises((ValueError, TypeError), match=f"{next(iter(wrong))} must be"):
+        with pytest.raises(
+            (ValueError, TypeError), match=f"{next(iter(wrong))} must be"
+        ):
             record(ledger, **wrong)
     with pytest.raises(ValueError, match="reason must be"):
         ledger.raise_budget("D", 2, reason="")
@@ -362,11 +445,13 @@ def test_arguments_that_are_no_number_or_not_one_line_of_text(ledger):
     assert kinds(ledger.path) == ["budget"]
 
 
-# -- any sequence of commands ------------------------------------------------------------------------------
+# -- any sequence of commands ----------------------------------------------------------
 
 
 class Site(RuleBasedStateMachine):
-    """A site that sets and raises budgets, answers, fails, restarts; the model is a few dicts."""
+    """A site that sets and raises budgets, answers, fails, restarts; the model is a few
+    dicts.
+    """
 
     names = st.sampled_from("DE")
     plans = st.sampled_from([(plan, site) for plan in "PQ" for site in "AB"])
@@ -434,7 +519,9 @@ class Site(RuleBasedStateMachine):
             self.exact.add(key)
             self.take(name, data, accept=False)
         else:
-            with pytest.raises(LedgerError, match=r"exact answers" if mine else "under the name"):
+            with pytest.raises(
+                LedgerError, match=r"exact answers" if mine else "under the name"
+            ):
                 record(self.ledger, plan[0], site=plan[1], data=data, dataset=name)
 
     @precondition(lambda self: self.budgets)
@@ -448,7 +535,10 @@ class Site(RuleBasedStateMachine):
         accept=st.sampled_from([None, None, "model 2"]),
     )
     def answer(self, name, plan, epsilon, data, fails, by_plan, accept):
-        key, cost = (name, *plan) if by_plan else (name, *plan, data), Fraction(str(epsilon))
+        key, cost = (
+            (name, *plan) if by_plan else (name, *plan, data),
+            Fraction(str(epsilon)),
+        )
         drawn = []
 
         def sample():
@@ -467,7 +557,10 @@ class Site(RuleBasedStateMachine):
                     call()
             return
         left = self.budgets[name] - self.spent(name)
-        assert quote(self.ledger, plan[0], **asked) == (0 if key in self.paid else cost, left)
+        assert quote(self.ledger, plan[0], **asked) == (
+            0 if key in self.paid else cost,
+            left,
+        )
         try:
             text = ask(self.ledger, plan[0], **asked, sample=sample)
         except ZeroDivisionError:
@@ -494,19 +587,32 @@ class Site(RuleBasedStateMachine):
             return "refuse"
         if not lenient and self.accepted[name] and data not in self.accepted[name]:
             return "refuse"
-        return "draw" if key in self.paid or self.spent(name) + cost <= self.budgets[name] else "refuse"
+        return (
+            "draw"
+            if key in self.paid or self.spent(name) + cost <= self.budgets[name]
+            else "refuse"
+        )
 
     def spent(self, name):
-        return sum((cost for key, cost in self.paid.items() if key[0] == name), Fraction(0))
+        return sum(
+            (cost for key, cost in self.paid.items() if key[0] == name), Fraction(0)
+        )
 
     @invariant()
     def never_overspent(self):
         if hasattr(self, "ledger"):
             assert self.ledger.datasets() == tuple(sorted(self.budgets))
             for name, budget in self.budgets.items():
-                assert self.ledger.spent(name) == self.spent(name) <= budget == self.ledger.budget(name)
+                assert (
+                    self.ledger.spent(name)
+                    == self.spent(name)
+                    <= budget
+                    == self.ledger.budget(name)
+                )
             for name in "DE":
-                assert self.ledger.exact_answers(name) == sum(key[0] == name for key in self.exact)
+                assert self.ledger.exact_answers(name) == sum(
+                    key[0] == name for key in self.exact
+                )
 
 
 @pytest.mark.nightly

@@ -1,4 +1,6 @@
-"""A file that cannot be trusted or written: refused in one line, and nothing is given out."""
+"""A file that cannot be trusted or written: refused in one line, and nothing is given
+out.
+"""
 
 import os
 import random
@@ -34,7 +36,10 @@ def test_only_create_makes_a_file_and_never_over_another(tmp_path):
     missing = tmp_path / "typo.db"
     with pytest.raises(
         LedgerError,
-        match=r"typo.db: cannot be opened \(No such file or directory\); `fedconformal ledger new`",
+        match=(
+            r"typo.db: cannot be opened \(No such file or directory\); `fedconformal"
+            r" ledger new`"
+        ),
     ):
         Ledger(missing)
     assert os.listdir(tmp_path) == []
@@ -75,7 +80,9 @@ def test_links_and_strange_names(path, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("change", ["deleted", "replaced", "older copy"])
 @pytest.mark.parametrize("moment", ["before the charge", "after the charge"])
-def test_a_file_changed_behind_an_open_ledger(path, tmp_path, monkeypatch, change, moment):
+def test_a_file_changed_behind_an_open_ledger(
+    path, tmp_path, monkeypatch, change, moment
+):
     shutil.copy(path, tmp_path / "older")
     ledger = Ledger(path)
     ask(ledger, "first")
@@ -98,7 +105,11 @@ def test_a_file_changed_behind_an_open_ledger(path, tmp_path, monkeypatch, chang
         meddle()
     else:
         monkeypatch.setattr(ledger, "_charge", charge_then_meddle)
-    words = "No such file" if change == "deleted" else "not the ledger that was opened, or an older copy"
+    words = (
+        "No such file"
+        if change == "deleted"
+        else "not the ledger that was opened, or an older copy"
+    )
     with pytest.raises(LedgerError, match=words):
         ask(ledger, sample=never)
 
@@ -125,11 +136,19 @@ def test_locked_longer_than_the_timeout(path):
     charge = ledger._charge
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
-        for call in (lambda: ask(ledger, sample=never), lambda: Ledger(path, timeout=0.1)):
-            with pytest.raises(LedgerError, match=r"ledger.db: cannot be used \(database is locked\)"):
+        for call in (
+            lambda: ask(ledger, sample=never),
+            lambda: Ledger(path, timeout=0.1),
+        ):
+            with pytest.raises(
+                LedgerError, match=r"ledger.db: cannot be used \(database is locked\)"
+            ):
                 call()
         other.execute("ROLLBACK")
-        ledger._charge = lambda *args: (charge(*args), other.execute("BEGIN IMMEDIATE"))[0]
+        ledger._charge = lambda *args: (
+            charge(*args),
+            other.execute("BEGIN IMMEDIATE"),
+        )[0]
         with pytest.raises(LedgerError, match="locked"):
             ask(ledger, sample=never)
     del ledger._charge
@@ -163,7 +182,9 @@ NOT_LEDGERS = {
 def test_what_is_not_a_ledger(tmp_path, content):
     file = tmp_path / "file.db"
     file.write_bytes(content)
-    with pytest.raises(LedgerError, match=r"file.db: (not a ledger|cannot be used .file is not)") as refused:
+    with pytest.raises(
+        LedgerError, match=r"file.db: (not a ledger|cannot be used .file is not)"
+    ) as refused:
         Ledger(file)
     assert "\n" not in str(refused.value)
     assert file.read_bytes() == content
@@ -187,14 +208,22 @@ def used(path):
     ledger.raise_budget("D", 1.5, reason="more")
     ledger.set_budget("E", 1)
     for plan in "PQR":
-        ask(ledger, plan, epsilon=0.3, by_plan=plan == "R", sample=lambda plan=plan: f"answer to {plan}")
+        ask(
+            ledger,
+            plan,
+            epsilon=0.3,
+            by_plan=plan == "R",
+            sample=lambda plan=plan: f"answer to {plan}",
+        )
     for plan in "XY":
         record(ledger, plan)
     return path
 
 
 def is_refused(file, entries):
-    """Return whether a damaged file is refused; if not, then no entry may have changed."""
+    """Return whether a damaged file is refused; if not, then no entry may have
+    changed.
+    """
     try:
         ledger = Ledger(file)
     except LedgerError:
@@ -204,8 +233,16 @@ def is_refused(file, entries):
 
 
 def test_a_truncated_file_or_a_page_of_zeros_is_refused(used, tmp_path):
-    content, entries, file = used.read_bytes(), Ledger(used).entries(), tmp_path / "damaged"
-    for length in {*range(0, len(content), 509), *range(0, len(content), 4096), len(content) - 2}:
+    content, entries, file = (
+        used.read_bytes(),
+        Ledger(used).entries(),
+        tmp_path / "damaged",
+    )
+    for length in {
+        *range(0, len(content), 509),
+        *range(0, len(content), 4096),
+        len(content) - 2,
+    }:
         put(file, content[:length], like=used)
         assert is_refused(file, entries)
     for start in range(0, len(content), 4096):
@@ -216,9 +253,15 @@ def test_a_truncated_file_or_a_page_of_zeros_is_refused(used, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [80, pytest.param(1500, marks=pytest.mark.nightly)])
 def test_a_flipped_bit_is_refused_or_changes_nothing(used, tmp_path, count):
-    content, entries, file = used.read_bytes(), Ledger(used).entries(), tmp_path / "flipped"
+    content, entries, file = (
+        used.read_bytes(),
+        Ledger(used).entries(),
+        tmp_path / "flipped",
+    )
     rng, caught = random.Random(1), 0
-    places = [place for place, byte in enumerate(content) if byte or rng.random() < 0.02]
+    places = [
+        place for place, byte in enumerate(content) if byte or rng.random() < 0.02
+    ]
     for place in places[:100] + rng.sample(places[100:], count):
         changed = bytearray(content)
         changed[place] ^= 1 << rng.randrange(8)
@@ -228,11 +271,15 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(used, tmp_path, count):
 
 
 def meddle(path, *edits):
-    """Edit like somebody who knows SQLite, and who tidies up; whether anything has changed."""
+    """Edit like somebody who knows SQLite, and who tidies up; whether anything has
+    changed.
+    """
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("PRAGMA synchronous = OFF")
         before = list(other.iterdump())
-        triggers = other.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        triggers = other.execute(
+            "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
+        ).fetchall()
         for name, _ in triggers:
             other.execute(f"DROP TRIGGER {name}")
         for edit in edits:
@@ -243,19 +290,31 @@ def meddle(path, *edits):
 
 
 def edits_of_one_row(path):
-    """Every single row deleted, or changed in one column; and charges copied to a plan never paid for."""
+    """Every single row deleted, or changed in one column; and charges copied to a plan
+    never paid for.
+    """
     rng, columns = random.Random(3), Entry._fields
     with closing(sqlite3.connect(path)) as reader:
         rows = reader.execute("SELECT * FROM entries").fetchall()
     for number in range(1, len(rows) + 1):
         yield f"DELETE FROM entries WHERE number = {number}"
         for place, column in enumerate(columns):
-            others = ["NULL" if row[place] is None else repr(row[place]) for row in rows]
+            others = [
+                "NULL" if row[place] is None else repr(row[place]) for row in rows
+            ]
             other = rng.choice([f"{column} || '0'", "x'30'", *sorted(set(others))])
-            yield f"UPDATE OR REPLACE entries SET {column} = {other} WHERE number = {number}"
+            yield (
+                f"UPDATE OR REPLACE entries SET {column} = {other} WHERE number ="
+                f" {number}"
+            )
     for charge in (4, 6, 8):
-        copied = [{"number": "99", "plan": "'S'"}.get(column, column) for column in columns]
-        yield f"INSERT INTO entries SELECT {', '.join(copied)} FROM entries WHERE number = {charge}"
+        copied = [
+            {"number": "99", "plan": "'S'"}.get(column, column) for column in columns
+        ]
+        yield (
+            f"INSERT INTO entries SELECT {', '.join(copied)} FROM entries WHERE number"
+            f" = {charge}"
+        )
     yield "DELETE FROM head"
     yield "INSERT INTO head SELECT * FROM head"
     for value in ("key", "seal", "'0'", "NULL"):
@@ -283,7 +342,10 @@ def test_every_edit_of_one_row_is_refused_by_every_call(used, tmp_path):
 @pytest.mark.parametrize(
     "edits",
     [
-        ["UPDATE entries SET number = -number WHERE number > 4", "UPDATE entries SET number = 1 - number"],
+        [
+            "UPDATE entries SET number = -number WHERE number > 4",
+            "UPDATE entries SET number = 1 - number",
+        ],
         [
             "UPDATE entries SET number = -1 WHERE number = 4",
             "UPDATE entries SET number = 4 WHERE number = 6",
@@ -312,16 +374,26 @@ def test_entries_reordered_removed_inserted_or_cut_off_are_refused(used, edits):
 def test_an_end_cut_off_with_its_head_is_refused(used):
     opened = Ledger(used)
     last = "(SELECT seal FROM entries ORDER BY number DESC LIMIT 1)"
-    assert meddle(used, "DELETE FROM entries WHERE number > 4", f"UPDATE head SET seal = {last}")
-    with pytest.raises(LedgerError, match="not the ledger that was opened, or an older copy"):
+    assert meddle(
+        used, "DELETE FROM entries WHERE number > 4", f"UPDATE head SET seal = {last}"
+    )
+    with pytest.raises(
+        LedgerError, match="not the ledger that was opened, or an older copy"
+    ):
         ask(opened, "S", sample=never)
-    with pytest.raises(LedgerError, match="an older copy: it ends at entry 4, and its seal is of entry 11"):
+    with pytest.raises(
+        LedgerError,
+        match="an older copy: it ends at entry 4, and its seal is of entry 11",
+    ):
         Ledger(used)
 
 
 def test_edits_by_hand_are_stopped(used):
     with closing(sqlite3.connect(used, isolation_level=None)) as other:
-        for edit in ("UPDATE entries SET epsilon = '100'", "DELETE FROM entries WHERE plan = 'Q'"):
+        for edit in (
+            "UPDATE entries SET epsilon = '100'",
+            "DELETE FROM entries WHERE plan = 'Q'",
+        ):
             with pytest.raises(sqlite3.IntegrityError, match="never"):
                 other.execute(edit)
         other.execute("DROP TRIGGER no_update")
@@ -332,7 +404,9 @@ def test_edits_by_hand_are_stopped(used):
 def test_a_ledger_of_a_newer_version(path):
     with closing(sqlite3.connect(path)) as other:
         other.execute("PRAGMA user_version = 4")
-    with pytest.raises(LedgerError, match="a ledger of version 4; this program knows 3"):
+    with pytest.raises(
+        LedgerError, match="a ledger of version 4; this program knows 3"
+    ):
         Ledger(path)
 
 
@@ -375,7 +449,11 @@ def test_a_read_only_disk(path, monkeypatch):
     with suppress(TypeError):
         ask(Ledger(path), sample=lambda: None)
     connect = sqlite3.connect
-    monkeypatch.setattr(sqlite3, "connect", lambda name, **how: connect(name.replace("=rw", "=ro"), **how))
+    monkeypatch.setattr(
+        sqlite3,
+        "connect",
+        lambda name, **how: connect(name.replace("=rw", "=ro"), **how),
+    )
     ledger = Ledger(path)
     assert ledger.spent("D") == Fraction(1, 10)
     with pytest.raises(LedgerError, match="readonly"):
@@ -406,13 +484,17 @@ def test_a_full_disk_is_one_line_and_nothing_is_charged(path, monkeypatch):
             lambda: record(ledger, "P" * 10_000),
             lambda: ledger.raise_budget("D", 2, reason="more" * 3000),
         ):
-            with pytest.raises(LedgerError, match=f"^{path}: [^\n]*disk is full[^\n]*$"):
+            with pytest.raises(
+                LedgerError, match=f"^{path}: [^\n]*disk is full[^\n]*$"
+            ):
                 call()
     assert kinds(path) == ["budget"]
     ask(Ledger(path), "P" * 10_000)
 
 
-def test_no_half_a_ledger_is_left_where_there_was_no_room_for_one(tmp_path, monkeypatch):
+def test_no_half_a_ledger_is_left_where_there_was_no_room_for_one(
+    tmp_path, monkeypatch
+):
     with monkeypatch.context() as patch:
         full_disk(patch, 2)
         with pytest.raises(LedgerError, match=r"^[^\n]*: [^\n]*disk is full[^\n]*$"):
@@ -428,7 +510,10 @@ def test_a_ledger_that_others_can_use_is_warned_of(path, mode, how):
     with pytest.warns(LedgerAccessWarning) as caught:
         Ledger(path)
     (warning,) = caught
-    assert str(warning.message) == f"{path}: others can {how} this ledger: run chmod 600 {path}"
+    assert (
+        str(warning.message)
+        == f"{path}: others can {how} this ledger: run chmod 600 {path}"
+    )
     assert warning.filename == __file__
     path.chmod(0o600)
     with warnings.catch_warnings():

@@ -1,4 +1,6 @@
-"""What happens under a ledger's lock is the draw, and nothing that could have been done before."""
+"""What happens under a ledger's lock is the draw, and nothing that could have been done
+before.
+"""
 
 import numpy as np
 import pytest
@@ -28,7 +30,9 @@ class Prepared(Ledger):
                     (np, "sort"),
                     (np, "cumsum"),
                 ):
-                    patch.setattr(owner, name, lambda *_, name=name, **__: self.calls.append(name))
+                    patch.setattr(
+                        owner, name, lambda *_, name=name, **__: self.calls.append(name)
+                    )
                 return sample()
 
         return super().answer(*args, sample=draw, **how)
@@ -44,7 +48,9 @@ def ledger(tmp_path):
 @pytest.mark.parametrize("analysis", ["curve", "paper"])
 def test_a_report_of_several_levels_is_prepared_before(ledger, analysis):
     privacy = fc.Privacy(80.0, fc.Bins.uniform(0, 1, 50), analysis=analysis)
-    plan = fc.plan(n_sites=1, n_points=50, confidence_level=LEVELS[::4], privacy=privacy)
+    plan = fc.plan(
+        n_sites=1, n_points=50, confidence_level=LEVELS[::4], privacy=privacy
+    )
     sent = fc.report(plan, np.linspace(0, 1, 50), site="A", ledger=ledger, dataset="D")
     assert len(getattr(sent.payload, "cells", LEVELS[::4])) == len(LEVELS[::4])
     assert ledger.calls == []
@@ -54,5 +60,7 @@ def test_a_private_check_is_prepared_before(ledger):
     scores = np.linspace(0, 1, 200)
     plan = fc.plan(n_sites=1, n_points=200, confidence_level=LEVELS)
     calibration = fc.calibrate(plan, [fc.report(plan, scores, site="A")])
-    fc.monitoring.answer(calibration, scores, site="A", epsilon=4.0, ledger=ledger, dataset="D")
+    fc.monitoring.answer(
+        calibration, scores, site="A", epsilon=4.0, ledger=ledger, dataset="D"
+    )
     assert ledger.calls == []

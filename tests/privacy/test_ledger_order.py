@@ -1,4 +1,6 @@
-"""The order of events: a charge is on disk before a sample is drawn, whoever asks and whoever is killed."""
+"""The order of events: a charge is on disk before a sample is drawn, whoever asks and
+whoever is killed.
+"""
 
 import ctypes
 import itertools
@@ -18,7 +20,17 @@ import pytest
 
 from fedconformal.privacy import BudgetExceededError, Ledger, LedgerError
 from fedconformal.privacy._ledger_file import LedgerFile
-from privacy.ledgers import ask, charges, exit_code, in_child, kinds, linux, never, on_disk, seal_of
+from privacy.ledgers import (
+    ask,
+    charges,
+    exit_code,
+    in_child,
+    kinds,
+    linux,
+    never,
+    on_disk,
+    seal_of,
+)
 
 
 def append(file, text):
@@ -27,17 +39,21 @@ def append(file, text):
 
 
 def answers(ledger):
-    return {entry.plan: entry.answer for entry in ledger.entries() if entry.kind == "answer"}
+    return {
+        entry.plan: entry.answer for entry in ledger.entries() if entry.kind == "answer"
+    }
 
 
-# -- the order of events -----------------------------------------------------------------------------------
+# -- the order of events ---------------------------------------------------------------
 
 
 def test_the_charge_is_on_disk_before_the_sample_is_drawn(path, tmp_path):
     def sample():
         assert kinds(path) == ["budget", "charge"]
         for file in (path, seal_of(path)):
-            shutil.copy(file, tmp_path / file.name.replace("ledger.db", "after-power-cut"))
+            shutil.copy(
+                file, tmp_path / file.name.replace("ledger.db", "after-power-cut")
+            )
         return "text"
 
     assert ask(Ledger(path), sample=sample) == "text"
@@ -63,7 +79,11 @@ def test_a_sample_that_fails_leaves_its_charge_for_the_next_call(path):
     with pytest.raises(UnicodeEncodeError):
         ask(ledger, sample=lambda: "\ud800")
     assert kinds(path) == ["budget", "charge"]
-    assert ask(ledger, sample=lambda: "line\nä\x00") == "line\nä\x00" == ask(ledger, sample=never)
+    assert (
+        ask(ledger, sample=lambda: "line\nä\x00")
+        == "line\nä\x00"
+        == ask(ledger, sample=never)
+    )
     assert ledger.spent("D") == Fraction(1, 10)
 
 
@@ -73,11 +93,13 @@ def test_nothing_is_drawn_without_a_charge(path, monkeypatch):
         ask(Ledger(path), sample=never)
 
 
-# -- several processes -------------------------------------------------------------------------------------
+# -- several processes -----------------------------------------------------------------
 
 
 def ask_together(path, plans):
-    """Fork a process per plan, let them all ask at once, and return what each got and what was drawn."""
+    """Fork a process per plan, let them all ask at once, and return what each got and
+    what was drawn.
+    """
     drawn, got, (wait, go) = path.with_name("drawn"), path.with_name("got"), os.pipe()
 
     def attempt(plan):
@@ -120,7 +142,9 @@ def test_eight_processes_with_a_budget_for_three_get_three_answers(tmp_path):
     assert ledger.remaining("D") == 0
 
 
-def test_who_is_overtaken_between_charge_and_draw_returns_the_answer_that_is_stored(path):
+def test_who_is_overtaken_between_charge_and_draw_returns_the_answer_that_is_stored(
+    path,
+):
     ledger, texts = Ledger(path), []
     charge = ledger._charge
     ledger._charge = lambda *args: (charge(*args), texts.append(ask(Ledger(path))))[0]
@@ -131,7 +155,8 @@ def test_who_is_overtaken_between_charge_and_draw_returns_the_answer_that_is_sto
 def test_threads_may_share_a_ledger(path):
     ledger, texts = Ledger(path, timeout=600), []
     threads = [
-        threading.Thread(target=lambda plan=plan: texts.append(ask(ledger, plan))) for plan in "PQ" * 4
+        threading.Thread(target=lambda plan=plan: texts.append(ask(ledger, plan)))
+        for plan in "PQ" * 4
     ]
     for thread in threads:
         thread.start()
@@ -142,15 +167,19 @@ def test_threads_may_share_a_ledger(path):
     assert len(charges(ledger)) == 2
 
 
-# -- kill -9 -----------------------------------------------------------------------------------------------
+# -- kill -9 ---------------------------------------------------------------------------
 
 
 class Witness:
-    """Asks in a child process and keeps, outside the ledger, what was drawn and what came out."""
+    """Asks in a child process and keeps, outside the ledger, what was drawn and what
+    came out.
+    """
 
     def __init__(self, path, plan="P", **how):
         self.path, self.plan, self.how = path, plan, how
-        self.drawn, self.released = (path.with_name(f"{what}-{plan}") for what in ("drawn", "released"))
+        self.drawn, self.released = (
+            path.with_name(f"{what}-{plan}") for what in ("drawn", "released")
+        )
 
     def sample(self):
         if self.plan not in on_disk(self.path, "plan"):
@@ -160,11 +189,19 @@ class Witness:
         return text
 
     def ask(self):
-        append(self.released, ask(Ledger(self.path), self.plan, sample=self.sample, **self.how))
+        append(
+            self.released,
+            ask(Ledger(self.path), self.plan, sample=self.sample, **self.how),
+        )
 
     def check(self):
-        """Whatever happened, no answer came out or was drawn unpaid, and only one ever comes out."""
-        read = [file.read_text().split() if file.exists() else [] for file in (self.drawn, self.released)]
+        """Whatever happened, no answer came out or was drawn unpaid, and only one ever
+        comes out.
+        """
+        read = [
+            file.read_text().split() if file.exists() else []
+            for file in (self.drawn, self.released)
+        ]
         drawn, released = read
         ledger = Ledger(self.path)
         before = [entry.plan for entry in charges(ledger)].count(self.plan)
@@ -194,13 +231,16 @@ def kill_at_statement(monkeypatch, last):
                 os.kill(os.getpid(), signal.SIGKILL)
             return super().execute(*args)
 
-    monkeypatch.setattr(sqlite3, "connect", lambda *args, **how: connect(*args, **how, factory=Dying))
+    monkeypatch.setattr(
+        sqlite3, "connect", lambda *args, **how: connect(*args, **how, factory=Dying)
+    )
 
 
 @pytest.mark.nightly
 @linux
 @pytest.mark.parametrize(
-    ("how", "charge"), [({"by_plan": True}, ["charge"]), ({"accept": "model 2"}, ["data", "charge"])]
+    ("how", "charge"),
+    [({"by_plan": True}, ["charge"]), ({"accept": "model 2"}, ["data", "charge"])],
 )
 def test_killed_before_every_statement(path, monkeypatch, how, charge):
     """Changed data are accepted with the charge, or not at all."""
@@ -229,8 +269,16 @@ def ptrace(request, pid, data=0):
 
 
 def states_between_system_calls(action, folder):
-    """Run a child and list the distinct contents of a folder, one after the other, at its system calls."""
-    trace_me, to_next_call, set_options, call_stops, kill_at_exit = 0, 24, 0x4200, 1, 1 << 20
+    """Run a child and list the distinct contents of a folder, one after the other, at
+    its system calls.
+    """
+    trace_me, to_next_call, set_options, call_stops, kill_at_exit = (
+        0,
+        24,
+        0x4200,
+        1,
+        1 << 20,
+    )
 
     def traced():
         if ptrace(trace_me, 0) != 0:
@@ -255,10 +303,13 @@ def states_between_system_calls(action, folder):
 @pytest.mark.slow
 @linux
 @pytest.mark.parametrize(
-    ("how", "charge"), [({}, ["charge"]), ({"accept": "model 2"}, ["data", "charge"])], ids=["", "accept"]
+    ("how", "charge"),
+    [({}, ["charge"]), ({"accept": "model 2"}, ["data", "charge"])],
+    ids=["", "accept"],
 )
 def test_killed_at_any_system_call(path, how, charge):
-    """A killed process leaves its files as they are; between two system calls they do not change.
+    """A killed process leaves its files as they are; between two system calls they do
+    not change.
 
     Changed data are accepted with the charge, or not at all.
     """
@@ -283,7 +334,9 @@ def test_killed_at_any_system_call(path, how, charge):
 @linux
 @pytest.mark.parametrize("rounds", [6, pytest.param(60, marks=pytest.mark.nightly)])
 def test_killed_at_random_statements_among_others(path, rounds):
-    """In each round three processes want the same answer, and most are killed before they have it."""
+    """In each round three processes want the same answer, and most are killed before
+    they have it.
+    """
     rng, codes = random.Random(4), []
     Ledger(path).raise_budget("D", 60, reason="many plans")
     for number in range(rounds):
@@ -294,7 +347,10 @@ def test_killed_at_random_statements_among_others(path, rounds):
             witness.ask()
 
         lasts = [rng.randrange(10), rng.randrange(60), rng.randrange(60)]
-        codes += [exit_code(pid) for pid in [in_child(lambda last=last: killed(last)) for last in lasts]]
+        codes += [
+            exit_code(pid)
+            for pid in [in_child(lambda last=last: killed(last)) for last in lasts]
+        ]
         witness.check()
     assert set(codes) <= {0, -signal.SIGKILL}
     assert set(codes[::3]) == {-signal.SIGKILL}

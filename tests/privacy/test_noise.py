@@ -26,10 +26,15 @@ class TestPrivacy:
     @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
     @pytest.mark.parametrize(("n", "cells"), [(3, 3), (2, 4), (4, 2)])
     def test_the_loss_is_epsilon_for_every_pair_of_neighbours(self, epsilon, n, cells):
-        """Neighbours differ in the cell of one record; the joint pmf is compared for releases in a box."""
+        """Neighbours differ in the cell of one record; the joint pmf is compared for
+        releases in a box.
+        """
         noise = CountNoise(scale_noise(cells, 1, epsilon).scale)
         releases = np.array(list(product(range(-2, n + 3), repeat=cells)))
-        logs = {h: np.log(noise.pmf(releases - np.array(h))).sum(axis=1) for h in histograms(n, cells)}
+        logs = {
+            h: np.log(noise.pmf(releases - np.array(h))).sum(axis=1)
+            for h in histograms(n, cells)
+        }
         losses = []
         for one, other in product(logs, repeat=2):
             moved = np.abs(np.subtract(one, other))
@@ -52,12 +57,17 @@ class TestPrivacy:
 
     def test_opendp_must_confirm_the_loss(self):
         pytest.importorskip("opendp")
-        with pytest.raises(RuntimeError, match=r"above epsilon=2.0: nothing was released"):
+        with pytest.raises(
+            RuntimeError, match=r"above epsilon=2.0: nothing was released"
+        ):
             _measurement(0.9, 2.0, sensitivity=2)
 
     def test_releases_cannot_be_seeded(self):
         pytest.importorskip("opendp")
-        assert [*inspect.signature(prepare_noisy_counts).parameters] == ["counts", "epsilon"]
+        assert [*inspect.signature(prepare_noisy_counts).parameters] == [
+            "counts",
+            "epsilon",
+        ]
         draw = prepare_noisy_counts([50] * 100, 0.1)
         draws = []
         for _ in range(2):
@@ -68,7 +78,9 @@ class TestPrivacy:
 
 class TestDraws:
     def test_follow_the_law(self):
-        """6,000 draws in 30 cells; false alarm 1e-7 (Massart), and a chi-square test of pairs at 1e-7."""
+        """6,000 draws in 30 cells; false alarm 1e-7 (Massart), and a chi-square test of
+        pairs at 1e-7.
+        """
         pytest.importorskip("opendp")
         counts, epsilon = np.arange(30) * 7, 0.8
         draw = prepare_noisy_counts(counts, epsilon)
@@ -78,7 +90,12 @@ class TestDraws:
         table = np.bincount((3 * signs[:, ::2] + signs[:, 1::2]).ravel(), minlength=9)
         zero = float(CountNoise.of(epsilon / 2).pmf(0))
         single = np.array([(1 - zero) / 2, zero, (1 - zero) / 2])
-        assert stats.chisquare(table, np.outer(single, single).ravel() * table.sum()).pvalue > 1e-7
+        assert (
+            stats.chisquare(
+                table, np.outer(single, single).ravel() * table.sum()
+            ).pvalue
+            > 1e-7
+        )
 
     def test_simulated_ones_do_too(self):
         """6,000 draws; false alarm 1e-7."""
@@ -92,7 +109,9 @@ class TestDraws:
         seen = sites.rvs((6000,), np.random.default_rng(1))
         x = np.arange(-sites.reach, sites.reach + 1)
         empirical = (seen[:, None] >= x).mean(axis=0)
-        assert np.abs(empirical - sites.tails[0, :-1]).max() <= kolmogorov_limit(seen.size)
+        assert np.abs(empirical - sites.tails[0, :-1]).max() <= kolmogorov_limit(
+            seen.size
+        )
 
 
 def check_law(noise, epsilon):

@@ -25,9 +25,13 @@ def test_the_rest():
         Privacy(1, [0, 1])
     with pytest.raises(TypeError, match="epsilon comes first, then the bins"):
         Privacy(BINS, 1)
-    with pytest.raises(ValueError, match=r"analysis must be one of 'curve', 'paper', got 'tight'"):
+    with pytest.raises(
+        ValueError, match=r"analysis must be one of 'curve', 'paper', got 'tight'"
+    ):
         Privacy(1, BINS, analysis="tight")
-    with pytest.raises(ValueError, match=r"gamma is a parameter of analysis 'paper', got 0\.5"):
+    with pytest.raises(
+        ValueError, match=r"gamma is a parameter of analysis 'paper', got 0\.5"
+    ):
         Privacy(1, BINS, gamma=0.5)
     with pytest.raises(ValueError, match=r"gamma must be a number in \(0, 1\), got 1"):
         Privacy(1, BINS, analysis="paper", gamma=1)

@@ -33,7 +33,10 @@ class TestErrors:
     @given(histograms, st.sampled_from(QUANTILES))
     def test_are_their_definition(self, counts, quantile):
         a, d = quantile.as_integer_ratio()
-        expected = [max(sum(counts[:b]) * (d - a), sum(counts[b + 1 :]) * a) for b in range(len(counts))]
+        expected = [
+            max(sum(counts[:b]) * (d - a), sum(counts[b + 1 :]) * a)
+            for b in range(len(counts))
+        ]
         errors = drawn(quantile).errors(counts)
         assert errors.dtype == np.int64
         assert errors.tolist() == expected
@@ -46,19 +49,32 @@ class TestErrors:
 
     def test_large_numbers_are_exact_or_refused(self):
         near, nearer = (1 - Fraction(1, 10**digits) for digits in (9, 10))
-        assert drawn(near).errors([10**9, 10**9]).tolist() == [10**9 * (10**9 - 1), 10**9]
-        with pytest.raises(ValueError, match=r"n \* d must be at most 9223372036854775807"):
+        assert drawn(near).errors([10**9, 10**9]).tolist() == [
+            10**9 * (10**9 - 1),
+            10**9,
+        ]
+        with pytest.raises(
+            ValueError, match=r"n \* d must be at most 9223372036854775807"
+        ):
             drawn(nearer).errors([10**9, 10**9])
 
-    @pytest.mark.parametrize("quantile", [Fraction(2, 5), Fraction(1), Fraction(11, 10), Fraction(-1, 3)])
+    @pytest.mark.parametrize(
+        "quantile", [Fraction(2, 5), Fraction(1), Fraction(11, 10), Fraction(-1, 3)]
+    )
     def test_the_quantile_is_at_least_a_half_and_below_one(self, quantile):
-        with pytest.raises(ValueError, match=rf"quantile must be in \[1/2, 1\), got {quantile}"):
+        with pytest.raises(
+            ValueError, match=rf"quantile must be in \[1/2, 1\), got {quantile}"
+        ):
             drawn(quantile)
 
 
 class TestScale:
     def test_is_the_papers(self):
-        assert (drawn(NINE).scale, drawn(HALF, 0.5).scale, drawn(NINE, 0.1).scale) == (18.0, 4.0, 180.0)
+        assert (drawn(NINE).scale, drawn(HALF, 0.5).scale, drawn(NINE, 0.1).scale) == (
+            18.0,
+            4.0,
+            180.0,
+        )
 
     @given(st.integers(2, 2**52), st.floats(1e-6, 100), st.data())
     def test_is_rounded_up_by_at_most_one_unit(self, d, epsilon, data):
@@ -67,23 +83,36 @@ class TestScale:
         scale = drawn(quantile, allowed).scale
         width = 2 * quantile.numerator
         assert width / Fraction(scale) <= allowed
-        assert width / Fraction(math.nextafter(scale, 0)) >= allowed * (1 - Fraction(1, 10**15))
+        assert width / Fraction(math.nextafter(scale, 0)) >= allowed * (
+            1 - Fraction(1, 10**15)
+        )
 
     @pytest.mark.parametrize("epsilon", [Fraction(0), Fraction(201, 2)])
     def test_epsilon_is_above_zero_and_at_most_a_hundred(self, epsilon):
-        for use in (lambda d: d.scale, lambda d: d.pmf([1, 2]), lambda d: d.prepare([1, 2])):
-            with pytest.raises(ValueError, match=r"epsilon must be a number in \(0, 100\]"):
+        for use in (
+            lambda d: d.scale,
+            lambda d: d.pmf([1, 2]),
+            lambda d: d.prepare([1, 2]),
+        ):
+            with pytest.raises(
+                ValueError, match=r"epsilon must be a number in \(0, 100\]"
+            ):
                 use(PrivateQuantile(NINE, epsilon))
 
 
 class TestPmf:
     @pytest.mark.parametrize("quantile", QUANTILES, ids=str)
     @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
-    def test_is_that_of_the_exponential_mechanism_in_high_precision(self, quantile, epsilon):
+    def test_is_that_of_the_exponential_mechanism_in_high_precision(
+        self, quantile, epsilon
+    ):
         counts = np.random.default_rng(5).integers(0, 6, 30)
         mechanism = drawn(quantile, epsilon)
         with mpmath.workdps(60):
-            w = [mpmath.exp(-mpmath.mpf(int(s)) / mechanism.scale) for s in mechanism.errors(counts)]
+            w = [
+                mpmath.exp(-mpmath.mpf(int(s)) / mechanism.scale)
+                for s in mechanism.errors(counts)
+            ]
             exact = [float(x / sum(w)) for x in w]
         assert mechanism.pmf(counts) == pytest.approx(exact, rel=5e-14)
 
@@ -126,7 +155,9 @@ class TestPrivacy:
                 assert loss <= epsilon * d / (2 * max(a, d - a)) + 1e-12
 
     def test_the_papers_scale_could_be_smaller(self):
-        """Two neighbours that use up d / scale, which is epsilon / 1.8 at nine tenths."""
+        """Two neighbours that use up d / scale, which is epsilon / 1.8 at nine
+        tenths.
+        """
         p = drawn(NINE).pmf([[300, 100, 0], [299, 100, 1]])
         assert 0.999 / 1.8 < abs(math.log(p[0, 0] / p[1, 0])) <= 1 / 1.8
 
@@ -152,7 +183,9 @@ class TestDraws:
         assert not counts_alarm(observed, mechanism.pmf(counts))
 
     def test_simulated_ones_do_too(self):
-        """10^5 draws for each of three sites; a right program fails with probability 1e-7 for each."""
+        """10^5 draws for each of three sites; a right program fails with probability
+        1e-7 for each.
+        """
         table = np.array([[1, 6, 2, 3, 0, 4], [0, 0, 0, 0, 0, 9], [5, 5, 5, 5, 5, 5]])
         mechanism, rng = drawn(NINE, 1.3), np.random.default_rng(0)
         cells = mechanism.simulate(np.broadcast_to(table, (100_000, 3, 6)), rng)
@@ -162,7 +195,11 @@ class TestDraws:
     def test_extreme_budgets(self):
         pytest.importorskip("opendp")
         assert drawn(NINE, 100).prepare([10, 90, 0])() == 1
-        assert PrivateQuantile(NINE, Fraction(1, 10**300)).prepare([10, 90, 0])() in (0, 1, 2)
+        assert PrivateQuantile(NINE, Fraction(1, 10**300)).prepare([10, 90, 0])() in (
+            0,
+            1,
+            2,
+        )
 
     @given(st.integers(2, 10**6), st.floats(1e-3, 100), st.data())
     def test_opendp_always_confirms_our_scale(self, d, epsilon, data):
@@ -172,7 +209,9 @@ class TestDraws:
 
     def test_too_little_noise_is_refused(self):
         pytest.importorskip("opendp")
-        with pytest.raises(RuntimeError, match=r"above epsilon=1.0: nothing was released"):
+        with pytest.raises(
+            RuntimeError, match=r"above epsilon=1.0: nothing was released"
+        ):
             _noisy_max(9.0, 10, 1.0)
 
     def test_without_opendp_the_extra_is_named(self, monkeypatch):
@@ -183,13 +222,26 @@ class TestDraws:
 
 
 def test_nothing_in_the_release_path_can_be_seeded():
-    """Generators occur where something is simulated, under a name that says so, and nowhere else."""
+    """Generators occur where something is simulated, under a name that says so, and
+    nowhere else.
+    """
     file = Path(privacy.__file__).parent / "_mechanisms.py"
     tree = ast.parse(file.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef):
-            node.body = [part for part in node.body if "simulate" not in getattr(part, "name", "")]
+            node.body = [
+                part
+                for part in node.body
+                if "simulate" not in getattr(part, "name", "")
+            ]
     nodes = list(ast.walk(tree))
     used = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     used |= {node.id for node in nodes if isinstance(node, ast.Name)}
-    assert not used & {"random", "seed", "default_rng", "RandomState", "Generator", "rvs"}
+    assert not used & {
+        "random",
+        "seed",
+        "default_rng",
+        "RandomState",
+        "Generator",
+        "rvs",
+    }

@@ -9,9 +9,22 @@ import pytest
 
 from fedconformal.privacy import BudgetExceededError, Ledger, LedgerError
 from fedconformal.privacy._ledger_file import LedgerFile
-from privacy.ledgers import DATA, ask, interrupted, kinds, linux, never, quote, record, seal_of
+from privacy.ledgers import (
+    DATA,
+    ask,
+    interrupted,
+    kinds,
+    linux,
+    never,
+    quote,
+    record,
+    seal_of,
+)
 
-REFUSED = "put the latest ledger and seal back, or accept that entries are lost: `fedconformal ledger reseal`"
+REFUSED = (
+    "put the latest ledger and seal back, or accept that entries are lost:"
+    " `fedconformal ledger reseal`"
+)
 
 
 def restore(path, files):
@@ -25,7 +38,9 @@ def copy_of(*files):
 
 @pytest.fixture
 def rolled_back(path):
-    """A ledger whose backup was put back after three more answers, with the seal that it had in the end."""
+    """A ledger whose backup was put back after three more answers, with the seal that
+    it had in the end.
+    """
     ask(Ledger(path), "kept", sample=lambda: "kept")
     with pytest.raises(KeyboardInterrupt):
         ask(Ledger(path), "charged", sample=interrupted)
@@ -38,7 +53,10 @@ def rolled_back(path):
 
 def test_an_older_copy_renews_no_budget(rolled_back):
     before = rolled_back.read_bytes()
-    words = rf"ledger.db: an older copy: it ends at entry 4, and its seal is of entry 9; {REFUSED}"
+    words = (
+        r"ledger.db: an older copy: it ends at entry 4, and its seal is of entry 9;"
+        rf" {REFUSED}"
+    )
     for call in (Ledger, lambda path: Ledger(path).check()):
         with pytest.raises(LedgerError, match=words):
             call(rolled_back)
@@ -56,7 +74,15 @@ def test_half_a_restore_is_refused_whichever_half(path, lost):
 
 
 @pytest.mark.parametrize(
-    "content", [None, b"", b"\0" * 84, b"9" * 84, b"0" * 18 + b" " + b"0" * 64 + b"\n", b"\xff" * 2000]
+    "content",
+    [
+        None,
+        b"",
+        b"\0" * 84,
+        b"9" * 84,
+        b"0" * 18 + b" " + b"0" * 64 + b"\n",
+        b"\xff" * 2000,
+    ],
 )
 def test_a_seal_that_is_missing_damaged_or_of_another_ledger(path, content):
     if content is None:
@@ -68,24 +94,38 @@ def test_a_seal_that_is_missing_damaged_or_of_another_ledger(path, content):
     assert "\n" not in str(refused.value)
 
 
-def test_a_seal_that_is_behind_by_one_transaction_is_brought_up_to_date(path, monkeypatch):
-    """Nothing is returned, not even an answer that is stored, before the seal knows of it."""
+def test_a_seal_that_is_behind_by_one_transaction_is_brought_up_to_date(
+    path, monkeypatch
+):
+    """Nothing is returned, not even an answer that is stored, before the seal knows of
+    it.
+    """
     ledger = Ledger(path)
     with monkeypatch.context() as patch:
         # Dies after each commit, before the seal is written.
-        patch.setattr(LedgerFile, "commit", lambda file: (file.run("COMMIT"), interrupted()))
+        patch.setattr(
+            LedgerFile, "commit", lambda file: (file.run("COMMIT"), interrupted())
+        )
         with pytest.raises(KeyboardInterrupt):
             ask(ledger)
     assert seal_of(path).read_bytes().startswith(b"%018d" % 1)
     before = Ledger(path).entries()
-    assert seal_of(path).read_bytes().split() == [b"%018d" % 2, before[-1].seal.encode()]
+    assert seal_of(path).read_bytes().split() == [
+        b"%018d" % 2,
+        before[-1].seal.encode(),
+    ]
     ledger = Ledger(path)
     ask(ledger)
-    assert seal_of(path).read_bytes().split() == [b"%018d" % 3, ledger.entries()[-1].seal.encode()]
+    assert seal_of(path).read_bytes().split() == [
+        b"%018d" % 3,
+        ledger.entries()[-1].seal.encode(),
+    ]
     assert ledger.entries()[: len(before)] == before
 
 
-def test_an_answer_that_was_shown_cannot_be_rolled_back_and_drawn_again(path, monkeypatch):
+def test_an_answer_that_was_shown_cannot_be_rolled_back_and_drawn_again(
+    path, monkeypatch
+):
     ledger, note = Ledger(path), LedgerFile._note
     with pytest.raises(KeyboardInterrupt):
         ask(ledger, sample=interrupted)
@@ -100,7 +140,10 @@ def test_an_answer_that_was_shown_cannot_be_rolled_back_and_drawn_again(path, mo
             ask(ledger)
     assert Ledger(path).entries()[-1].kind == "answer"
     restore(path, {path: charged[path]})
-    with pytest.raises(LedgerError, match="an older copy: it ends at entry 2, and its seal is of entry 3"):
+    with pytest.raises(
+        LedgerError,
+        match="an older copy: it ends at entry 2, and its seal is of entry 3",
+    ):
         ask(Ledger(path))
 
 
@@ -129,7 +172,9 @@ def test_a_stored_answer_is_given_again_only_once_it_is_sealed(path, monkeypatch
 def test_no_seal_no_answer(path, monkeypatch):
     ledger = Ledger(path)
     seal_of(path).with_name(f"{path.name}.seal.new").mkdir()
-    with pytest.raises(LedgerError, match=r"ledger.db: its seal cannot be written \(Is a directory\)"):
+    with pytest.raises(
+        LedgerError, match=r"ledger.db: its seal cannot be written \(Is a directory\)"
+    ):
         ask(ledger, sample=never)
     seal_of(path).with_name(f"{path.name}.seal.new").rmdir()
     ask(ledger)
@@ -160,7 +205,9 @@ def test_the_seal_lies_beside_the_file_and_is_its_owners(path, tmp_path):
 
 def test_a_new_ledger_does_not_take_the_place_of_one_that_is_gone(path):
     path.unlink()
-    with pytest.raises(LedgerError, match=r"ledger.db.seal: the seal of a ledger that is gone"):
+    with pytest.raises(
+        LedgerError, match=r"ledger.db.seal: the seal of a ledger that is gone"
+    ):
         Ledger.create(path)
     assert not path.exists()
     seal_of(path).unlink()
@@ -174,7 +221,11 @@ class TestReseal:
         ledger = Ledger.reseal(rolled_back, reason="the disk failed")
         assert ledger.remaining("D") == 0
         (entry,) = [entry for entry in ledger.entries() if entry.kind == "lost"]
-        assert (entry.dataset, entry.epsilon, entry.reason) == ("D", "0.8", "the disk failed")
+        assert (entry.dataset, entry.epsilon, entry.reason) == (
+            "D",
+            "0.8",
+            "the disk failed",
+        )
         assert ask(ledger, "kept", sample=never) == "kept"
         with pytest.raises(BudgetExceededError, match="spent 1 of its budget 1"):
             ask(ledger, "new", sample=never)
@@ -204,9 +255,13 @@ class TestReseal:
             lambda: record(ledger, "after", dataset="exact"),
             lambda: record(ledger, "other", dataset="never seen", data="other"),
         ):
-            with pytest.raises(LedgerError, match="it takes no new data sets and no exact answers"):
+            with pytest.raises(
+                LedgerError, match="it takes no new data sets and no exact answers"
+            ):
                 call()
-        assert [entry.dataset for entry in ledger.entries() if entry.kind == "lost"] == ["D", "exact"]
+        assert [
+            entry.dataset for entry in ledger.entries() if entry.kind == "lost"
+        ] == ["D", "exact"]
 
     def test_only_a_ledger_that_has_lost_something(self, path):
         with pytest.raises(LedgerError, match="its seal is right: no entries are lost"):
@@ -242,9 +297,16 @@ def test_a_seal_noted_elsewhere_finds_a_restore_of_both_files(path):
     assert noted.startswith("5:")
     assert Ledger(path).check(noted) == 5
     restore(path, both)
-    assert Ledger(path).check(Ledger(path).seal("D", plan_digest="P", site="A", data_fingerprint=DATA)) == 3
+    assert (
+        Ledger(path).check(
+            Ledger(path).seal("D", plan_digest="P", site="A", data_fingerprint=DATA)
+        )
+        == 3
+    )
     ask(Ledger(path), "R")
-    with pytest.raises(LedgerError, match=r"does not hold the entry 5:.*: an older copy was put back"):
+    with pytest.raises(
+        LedgerError, match=r"does not hold the entry 5:.*: an older copy was put back"
+    ):
         Ledger(path).check(noted)
 
 

@@ -19,14 +19,23 @@ def count_laws(m, local):
     laws = Counter(), Counter()
     for c in range(m):
         for a, d in product(range(c + 1), (0, 1)):
-            mass = comb(m - 1, c) * p**c * (1 - p) ** (m - 1 - c) * comb(c, a) / 2**c * w[d]
+            mass = (
+                comb(m - 1, c)
+                * p**c
+                * (1 - p) ** (m - 1 - c)
+                * comb(c, a)
+                / 2**c
+                * w[d]
+            )
             laws[0][a + d, c - a + 1 - d] += mass
             laws[1][a + 1 - d, c - a + d] += mass
     return laws
 
 
 def hockey_stick(first, second, epsilon):
-    return sum(max(mass - exp(epsilon) * second[key], 0.0) for key, mass in first.items())
+    return sum(
+        max(mass - exp(epsilon) * second[key], 0.0) for key, mass in first.items()
+    )
 
 
 def shuffled(rows):
@@ -48,7 +57,9 @@ class TestDivergence:
         for share in (0.0, 0.1, 0.5, 0.9, 0.999):
             epsilon = share * local
             exact = hockey_stick(first, second, epsilon)
-            assert hockey_stick(second, first, epsilon) == pytest.approx(exact, rel=1e-9, abs=1e-15)
+            assert hockey_stick(second, first, epsilon) == pytest.approx(
+                exact, rel=1e-9, abs=1e-15
+            )
             bound = divergence(m, local, epsilon, negligible=1e-15)
             assert bound == pytest.approx(exact, rel=1e-6, abs=1e-14)
             assert bound >= exact * (1 - 1e-12)
@@ -60,11 +71,14 @@ class TestDivergence:
 
 class TestAmplifiedEpsilon:
     def test_the_value_of_the_proved_bound(self):
-        """The clones of 2021 give 0.182; those of 2022, withdrawn for general mechanisms, gave 0.149."""
+        """The clones of 2021 give 0.182; those of 2022, withdrawn for general
+        mechanisms, gave 0.149.
+        """
         assert amplified_epsilon(1000, 1, 1.0, 1e-6) == pytest.approx(0.18241, abs=1e-5)
 
     @pytest.mark.parametrize(
-        ("m", "epsilon", "delta"), [(10, 2.0, 1e-2), (200, 1.0, 1e-4), (5000, 0.5, 1e-8)]
+        ("m", "epsilon", "delta"),
+        [(10, 2.0, 1e-2), (200, 1.0, 1e-4), (5000, 0.5, 1e-8)],
     )
     def test_is_the_smallest_with_that_divergence(self, m, epsilon, delta):
         amplified = amplified_epsilon(m, 1, epsilon, delta)
@@ -80,7 +94,9 @@ class TestAmplifiedEpsilon:
     def test_one_site_hides_among_nobody(self):
         expected = math.log(math.e - 1e-6 * (math.e + 1))
         assert amplified_epsilon(1, 1, 1.0, 1e-6) == pytest.approx(expected, abs=1e-8)
-        assert amplified_epsilon(1000, 1, 100.0, 1e-6) == pytest.approx(100 - 1e-6, abs=2e-7)
+        assert amplified_epsilon(1000, 1, 100.0, 1e-6) == pytest.approx(
+            100 - 1e-6, abs=2e-7
+        )
 
     def test_a_generous_delta_needs_no_epsilon(self):
         assert amplified_epsilon(1000, 1, 1.0, 0.5) == 0.0
@@ -98,16 +114,22 @@ class TestAmplifiedEpsilon:
                     assert hockey_stick(first, second, amplified) <= delta
 
     def test_a_private_quantile_is_outside_the_class_of_the_sharper_bound(self):
-        """The erratum of 2022 asks for R_x >= (R_0 + R_1) / (e^epsilon + 1) in every bin."""
-        rows = PrivateQuantile(NINE, Fraction(18, 10)).pmf(np.eye(100, dtype=int))  # a loss of 1
+        """The erratum of 2022 asks for R_x >= (R_0 + R_1) / (e^epsilon + 1) in every
+        bin.
+        """
+        rows = PrivateQuantile(NINE, Fraction(18, 10)).pmf(
+            np.eye(100, dtype=int)
+        )  # a loss of 1
         assert rows[51, 50] < 0.9 * (rows[48, 50] + rows[49, 50]) / (math.e + 1)
 
 
 class TestMoreRecords:
     def visible_loss(self, quantile, *, n=50, m=1000, delta=1e-6):
-        """A loss that shuffling cannot hide: all other sites are in the last bin, site 1 reports the first.
+        """A loss that shuffling cannot hide: all other sites are in the last bin, site
+        1 reports the first.
 
-        The event is that somebody reports the first bin; site 1 moves one record from there to the last.
+        The event is that somebody reports the first bin; site 1 moves one record from
+        there to the last.
         """
         mechanism = PrivateQuantile(quantile, Fraction(1))
 
@@ -126,7 +148,8 @@ class TestMoreRecords:
 
     def test_so_it_is_refused_and_says_why(self):
         with pytest.raises(
-            ValueError, match=r"n_points must be 1 .* got 50: .* per record, .* stays visible"
+            ValueError,
+            match=r"n_points must be 1 .* got 50: .* per record, .* stays visible",
         ):
             amplified_epsilon(1000, 50, 1.0, 1e-6)
 
@@ -136,9 +159,17 @@ class TestMoreRecords:
     [
         ((0, 1, 1.0, 1e-6), ValueError, "n_sites must be >= 1, got 0"),
         ((10, 0, 1.0, 1e-6), ValueError, "n_points must be >= 1, got 0"),
-        ((10, 1, 0.0, 1e-6), ValueError, r"epsilon must be a number in \(0, 100\], got 0.0"),
+        (
+            (10, 1, 0.0, 1e-6),
+            ValueError,
+            r"epsilon must be a number in \(0, 100\], got 0.0",
+        ),
         ((10, 1, 1.0, 0.0), ValueError, r"delta must be a number in \(0, 1\), got 0.0"),
-        ((10, 1, 1.0, math.nan), ValueError, r"delta must be a number in \(0, 1\), got nan"),
+        (
+            (10, 1, 1.0, math.nan),
+            ValueError,
+            r"delta must be a number in \(0, 1\), got nan",
+        ),
     ],
 )
 def test_bad_input(arguments, error, words):

@@ -1,4 +1,6 @@
-"""Docstrings and messages follow the voice of the project; ruff's D400 and D401 check the mood."""
+"""Docstrings and messages follow the voice of the project; ruff's D400 and D401 check
+the mood.
+"""
 
 import ast
 import re
@@ -6,7 +8,10 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src"
 QUESTION = r"(What|How|Whether|Which|Who|Whose|Where|When|Why)\b"
-HOUSE_WORDS = r"\b(silent|bears?|anew|so many|would do|told|lets out|by itself|as far as was tried|strange)\b"
+HOUSE_WORDS = (
+    r"\b(silent|bears?|anew|so many|would do|told|lets out|by itself|as far as was"
+    r" tried|strange)\b"
+)
 
 
 def test_no_docstring_begins_with_a_question():

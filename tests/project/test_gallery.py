@@ -6,17 +6,23 @@ from pathlib import Path
 
 import pytest
 
-matplotlib = pytest.importorskip("matplotlib", reason="the extra [plots] is not installed")
+matplotlib = pytest.importorskip(
+    "matplotlib", reason="the extra [plots] is not installed"
+)
 for extra in ("opendp", "sklearn"):
     pytest.importorskip(extra, reason="an extra is not installed")
 
-FIRST, *OTHERS = sorted((Path(__file__).parents[2] / "examples" / "gallery").glob("plot_*.py"))
+FIRST, *OTHERS = sorted(
+    (Path(__file__).parents[2] / "examples" / "gallery").glob("plot_*.py")
+)
 EXAMPLES = [FIRST, *(pytest.param(path, marks=pytest.mark.nightly) for path in OTHERS)]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example(path, tmp_path, monkeypatch, recwarn):
-    """Each begins with a title and draws something: axes, labels and at least one mark."""
+    """Each begins with a title and draws something: axes, labels and at least one
+    mark.
+    """
     title, line = re.match(r'"""\n(.+)\n(=+)\n', path.read_text()).groups()
     assert len(title) == len(line)
     matplotlib.use("Agg")

@@ -1,4 +1,6 @@
-"""Groups by true class and by site: one round, thresholds that each class and each site can rely on."""
+"""Groups by true class and by site: one round, thresholds that each class and each site
+can rely on.
+"""
 
 import math
 
@@ -21,9 +23,15 @@ PRIVACY = fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 20))
 
 
 def cases(site, rng, shift=0.0):
-    """Chances of being sick and well, and the truth; given the class alike at all sites, or shifted."""
+    """Chances of being sick and well, and the truth; given the class alike at all
+    sites, or shifted.
+    """
     truth = np.repeat(["sick", "well"], MIX[site])
-    x = rng.normal(size=truth.size) + np.where(truth == "sick", LEAN["sick"], -LEAN["well"]) + shift
+    x = (
+        rng.normal(size=truth.size)
+        + np.where(truth == "sick", LEAN["sick"], -LEAN["well"])
+        + shift
+    )
     chance = 1 / (1 + np.exp(-x))
     return np.column_stack([chance, 1 - chance]), truth
 
@@ -34,7 +42,8 @@ def scored(probabilities, truth):
 
 def reported(plan, data, **options):
     return [
-        fc.report(plan, scored(*found), groups=found[1], site=site, **options) for site, found in data.items()
+        fc.report(plan, scored(*found), groups=found[1], site=site, **options)
+        for site, found in data.items()
     ]
 
 
@@ -55,7 +64,9 @@ class TestByClass:
                 for site, (p, truth) in data.items()
                 if site in alone.designs[0].asked_names
             ]
-            assert calibration[label].threshold == fc.calibrate(alone, reports).threshold
+            assert (
+                calibration[label].threshold == fc.calibrate(alone, reports).threshold
+            )
         check_claims(calibration, reported(plan, data))
         assert "true-classes" in calibration.assumptions
         assert "labels-first" not in calibration.assumptions
@@ -63,8 +74,12 @@ class TestByClass:
 
 class TestBySite:
     def test_each_site_has_what_it_would_have_alone(self, data):
-        plan = fc.plan(n_points={site: sum(n) for site, n in MIX.items()}, group_by="site")
-        found = fc.calibrate(plan, [fc.report(plan, scored(*data[site]), site=site) for site in MIX])
+        plan = fc.plan(
+            n_points={site: sum(n) for site, n in MIX.items()}, group_by="site"
+        )
+        found = fc.calibrate(
+            plan, [fc.report(plan, scored(*data[site]), site=site) for site in MIX]
+        )
         for site in MIX:
             values = np.sort(scored(*data[site]))
             rank = math.ceil(0.9 * (values.size + 1))
@@ -82,23 +97,32 @@ class TestBySite:
         for site, (p, truth) in data.items():
             for label in SIZES:
                 values = np.sort(scored(p, truth)[truth == label])
-                assert found[f"{site}: {label}"].threshold == values[math.ceil(0.9 * (values.size + 1)) - 1]
+                assert (
+                    found[f"{site}: {label}"].threshold
+                    == values[math.ceil(0.9 * (values.size + 1)) - 1]
+                )
         check_claims(found, reports)
 
     def test_nobody_answers_for_another_site(self, data):
         plan = fc.plan(groups=SIZES, group_by=("site", "class"), score="lac")
-        with pytest.raises(ValueError, match="site must be one of the plan's, 'A', 'B', 'C', got 'D'"):
+        with pytest.raises(
+            ValueError, match="site must be one of the plan's, 'A', 'B', 'C', got 'D'"
+        ):
             fc.report(plan, scored(*data["A"]), groups=data["A"][1], site="D")
         own, other = reported(plan, data)[:2]
         posing = own.model_copy(update={"parts": other.parts})
-        with pytest.raises(fc.RefusedReportsError, match="site must be one of the plan's, 'B', got 'A'"):
+        with pytest.raises(
+            fc.RefusedReportsError, match="site must be one of the plan's, 'B', got 'A'"
+        ):
             fc.calibrate(plan, [posing])
 
     def test_every_group_has_epsilon_in_full(self):
         """A record is in one group, so that it pays for one."""
         sizes = {"sick": {"A": 4000, "B": 3000}, "well": {"A": 3500, "B": 5000}}
         crossed = fc.plan(groups=sizes, group_by=("site", "class"), privacy=PRIVACY)
-        alone = fc.plan(n_points={"A": 4000, "B": 3000}, group_by="site", privacy=PRIVACY)
+        alone = fc.plan(
+            n_points={"A": 4000, "B": 3000}, group_by="site", privacy=PRIVACY
+        )
         for plan in (crossed, alone):
             assert {design.message.epsilon for design in plan.designs} == {2}
 
@@ -114,21 +138,34 @@ class TestRare:
         plan = fc.plan(groups=sizes, group_by=("site", "class"), score="lac")
         assert plan.groups == ("A: sick", "A: well", "B: sick")
         (note,) = plan.notes
-        assert note == (
-            "Site 'B' has too few cases of 'well', or none, for a threshold of its own: there, every set "
-            "contains 'well'."
+        assert (
+            note
+            == "Site 'B' has too few cases of 'well', or none, for a threshold of its"
+            " own: there, every set contains 'well'."
         )
-        assert "threshold is infinite" in fc.plan(groups=sizes, group_by=("site", "label")).notes[0]
-        assert fc.plan(groups=sizes, group_by="class", score="lac").grouping.absent == ()
+        assert (
+            "threshold is infinite"
+            in fc.plan(groups=sizes, group_by=("site", "label")).notes[0]
+        )
+        assert (
+            fc.plan(groups=sizes, group_by="class", score="lac").grouping.absent == ()
+        )
 
     def test_what_would_be_enough_is_said(self):
-        sizes = {"sick": {"A": 60, "B": 6, "C": 80}, "well": {"A": 80, "B": 60, "C": 60}}
-        with pytest.warns(InfeasibleWarning, match=r"9 cases per site, or to leave out B\."):
+        sizes = {
+            "sick": {"A": 60, "B": 6, "C": 80},
+            "well": {"A": 80, "B": 60, "C": 60},
+        }
+        with pytest.warns(
+            InfeasibleWarning, match=r"9 cases per site, or to leave out B\."
+        ):
             fc.plan(groups=sizes, group_by="class", promise="each-site")
         with pytest.warns(InfeasibleWarning, match=r"with 1 site of 6 cases") as caught:
             alone = fc.plan(n_points={"A": 6, "B": 60}, group_by="site")
         assert alone.problems == (str(caught[0].message),)
-        assert alone.problems[0].startswith("Group 'A': 90 % coverage on average cannot be guaranteed with")
+        assert alone.problems[0].startswith(
+            "Group 'A': 90 % coverage on average cannot be guaranteed with"
+        )
         assert alone.problems[0].endswith("You need 9 cases per site.")
         kept = {**sizes, "sick": {"A": 60, "C": 80}}
         assert fc.plan(groups=kept, group_by="class", promise="each-site").feasible
@@ -137,11 +174,26 @@ class TestRare:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"group_by": "sites", "groups": SIZES}, "group_by must be one of 'site', 'class', 'label'"),
-        ({"group_by": ("class", "label"), "groups": SIZES}, r"group_by must be one of label, class, site"),
-        ({"group_by": "class"}, "groups must map labels to sizes unless group_by is 'site', got None"),
-        ({"group_by": "site", "groups": SIZES}, "groups must be left out with group_by 'site'"),
-        ({"group_by": "site", "n_points": [30, 40]}, "group_by 'site' needs the names of the sites"),
+        (
+            {"group_by": "sites", "groups": SIZES},
+            "group_by must be one of 'site', 'class', 'label'",
+        ),
+        (
+            {"group_by": ("class", "label"), "groups": SIZES},
+            r"group_by must be one of label, class, site",
+        ),
+        (
+            {"group_by": "class"},
+            "groups must map labels to sizes unless group_by is 'site', got None",
+        ),
+        (
+            {"group_by": "site", "groups": SIZES},
+            "groups must be left out with group_by 'site'",
+        ),
+        (
+            {"group_by": "site", "n_points": [30, 40]},
+            "group_by 'site' needs the names of the sites",
+        ),
         (
             {"group_by": ("site", "label"), "groups": {"a": [30, 40]}},
             "group 'a': group_by 'site' needs the names",

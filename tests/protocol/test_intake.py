@@ -30,7 +30,9 @@ class TestRefusals:
         ]
         with pytest.raises(fc.RefusedReportsError) as error:
             fc.calibrate(plan, [reports[3], *wrong])
-        assert [(refusal.source, refusal.reason[:20]) for refusal in error.value.refused] == [
+        assert [
+            (refusal.source, refusal.reason[:20]) for refusal in error.value.refused
+        ] == [
             ("A", "answers another plan"),
             ("Z", "site must be one of "),
             ("B", "the plan expects 60 "),
@@ -48,7 +50,9 @@ class TestRefusals:
         )
 
     def test_a_second_copy_is_refused_and_the_first_counts(self, plan, reports):
-        with pytest.raises(fc.RefusedReportsError, match="A: the same report a second time"):
+        with pytest.raises(
+            fc.RefusedReportsError, match="A: the same report a second time"
+        ):
             fc.calibrate(plan, [*reports, reports[0]])
         kept = fc.calibrate(plan, [*reports, reports[0]], on_refused="skip")
         assert kept.threshold == fc.calibrate(plan, reports).threshold
@@ -64,7 +68,9 @@ class TestRefusals:
         broken = Refusal(source="A.json", reason="not a report")
         with pytest.raises(fc.RefusedReportsError, match=r"A\.json: not a report"):
             fc.calibrate(plan, reports, unreadable=[broken])
-        assert fc.calibrate(plan, reports, unreadable=[broken], on_refused="skip").refused == (broken,)
+        assert fc.calibrate(
+            plan, reports, unreadable=[broken], on_refused="skip"
+        ).refused == (broken,)
 
     def test_groups_and_no_groups_are_told_apart(self, plan, reports):
         """By the digest alone already; here the digest has been changed too."""
@@ -77,21 +83,32 @@ class TestRefusals:
             forged = report.model_copy(update={"plan": asked.digest})
             assert validate_reports(asked, [forged]).refused[0].reason == words
 
-    def test_another_score_than_the_plan_s_is_refused_and_both_are_named(self, reports, plan):
+    def test_another_score_than_the_plan_s_is_refused_and_both_are_named(
+        self, reports, plan
+    ):
         fixed = fc.plan(n_points=SIZES, confidence_level=0.9, score="aps")
         right = [report.model_copy(update={"plan": fixed.digest}) for report in reports]
         named = [report.model_copy(update={"score": fixed.score}) for report in right]
-        assert fc.calibrate(fixed, named).thresholds == fc.calibrate(fixed, right).thresholds
+        assert (
+            fc.calibrate(fixed, named).thresholds
+            == fc.calibrate(fixed, right).thresholds
+        )
         other = right[0].model_copy(update={"score": fc.plan(score="raps").score})
         made = fc.calibrate(fixed, [other, *named[1:]], on_refused="skip")
         assert made.missing == (other.site,)
-        assert made.refused[0].reason == (
-            "has the score raps(k_reg=5, penalty=0.01, randomized=False), and the plan aps(randomized=False)"
+        assert (
+            made.refused[0].reason
+            == "has the score raps(k_reg=5, penalty=0.01, randomized=False), and the"
+            " plan aps(randomized=False)"
         )
 
     @pytest.mark.parametrize("turn", [1, -1])
-    def test_where_the_plan_fixes_no_score_that_of_more_than_half_counts(self, plan, reports, turn):
-        """Whatever the order; reports that name none count as before, and the audit agrees."""
+    def test_where_the_plan_fixes_no_score_that_of_more_than_half_counts(
+        self, plan, reports, turn
+    ):
+        """Whatever the order; reports that name none count as before, and the audit
+        agrees.
+        """
         rules = {name: fc.plan(score=name).score for name in ("lac", "aps", "raps")}
 
         def calibrate(*names):
@@ -99,7 +116,9 @@ class TestRefusals:
                 report.model_copy(update={"score": rules.get(name)})
                 for report, name in zip(reports, names, strict=False)
             ]
-            made = fc.calibrate(plan, [*named, *reports[len(names) :]][::turn], on_refused="skip")
+            made = fc.calibrate(
+                plan, [*named, *reports[len(names) :]][::turn], on_refused="skip"
+            )
             everything = [*named, *reports[len(names) :]]
             assert all(finding.holds for finding in fc.audit.verify(made, everything))
             return made
@@ -107,27 +126,48 @@ class TestRefusals:
         assert calibrate("lac", "lac", "lac").refused == ()
         made = calibrate("lac", "aps", "lac")
         assert [(each.source, each.reason) for each in made.refused] == [
-            (reports[1].site, "has the score aps(randomized=False), and most reports lac()")
+            (
+                reports[1].site,
+                "has the score aps(randomized=False), and most reports lac()",
+            )
         ]
         for names in (("lac", "aps"), ("lac", "aps", "raps")):
             made = calibrate(*names)
-            assert {each.source for each in made.refused} == {report.site for report in reports[: len(names)]}
-            words = "and most reports have none of aps(randomized=False) and lac(), so none counts"
+            assert {each.source for each in made.refused} == {
+                report.site for report in reports[: len(names)]
+            }
+            words = (
+                "and most reports have none of aps(randomized=False) and lac(), so none"
+                " counts"
+            )
             assert all(words in each.reason for each in made.refused)
 
     def test_the_audit_sees_a_report_of_another_score_that_counted(self, plan, reports):
-        named = [report.model_copy(update={"score": fc.plan(score="lac").score}) for report in reports]
+        named = [
+            report.model_copy(update={"score": fc.plan(score="lac").score})
+            for report in reports
+        ]
         named[0] = reports[0].model_copy(update={"score": fc.plan(score="aps").score})
         digests = {report.site: report.digest for report in named}
         honest = fc.calibrate(plan, reports)
-        counted = [each.model_copy(update={"report": digests[each.site]}) for each in honest.reports]
+        counted = [
+            each.model_copy(update={"report": digests[each.site]})
+            for each in honest.reports
+        ]
         forged = honest.model_copy(update={"reports": tuple(counted)})
-        failed = [finding.detail for finding in fc.audit.verify(forged, named) if not finding.holds]
+        failed = [
+            finding.detail
+            for finding in fc.audit.verify(forged, named)
+            if not finding.holds
+        ]
         assert f"not {reports[0].site}" in failed
 
     def test_a_million_ranks_get_a_short_answer(self, plan, reports):
         payload = reports[0].payload
-        many = altered(reports[0], payload=payload.model_copy(update={"levels": payload.levels * 1000}))
+        many = altered(
+            reports[0],
+            payload=payload.model_copy(update={"levels": payload.levels * 1000}),
+        )
         (refusal,) = validate_reports(plan, [many]).refused
         assert len(refusal.reason) < 100
 
@@ -142,7 +182,9 @@ class TestSignatures:
     @classmethod
     def plan(cls, keys):
         return fc.plan(
-            n_points=SIZES, confidence_level=0.9, keys={site: key.public_key for site, key in keys.items()}
+            n_points=SIZES,
+            confidence_level=0.9,
+            keys={site: key.public_key for site, key in keys.items()},
         )
 
     @pytest.fixture(scope="class")
@@ -155,7 +197,9 @@ class TestSignatures:
         calibration = fc.calibrate(plan, again)
         assert calibration.authenticated
         assert "not-authenticated" not in calibration.assumptions
-        assert fc.report(plan, np.ones(40), site="A", key=keys["A"]).signature is not None
+        assert (
+            fc.report(plan, np.ones(40), site="A", key=keys["A"]).signature is not None
+        )
 
     def test_others_do_not(self, plan, keys, reports):
         wrong = [

@@ -42,8 +42,14 @@ class TestCriterion:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"promise": "each-site", "criterion": "stable"}, "criterion must be conditional or marginal"),
-            ({"privacy": PAPER, "criterion": "stable"}, "criterion must be 'marginal' with the paper's"),
+            (
+                {"promise": "each-site", "criterion": "stable"},
+                "criterion must be conditional or marginal",
+            ),
+            (
+                {"privacy": PAPER, "criterion": "stable"},
+                "criterion must be 'marginal' with the paper's",
+            ),
         ],
     )
     def test_an_impossible_choice_is_refused_not_replaced(self, options, words):
@@ -53,18 +59,27 @@ class TestCriterion:
     @pytest.mark.parametrize("criterion", ["marginal", "stable", "conditional"])
     def test_delta_is_kept_where_it_is_part_of_the_promise(self, criterion):
         plan = fc.plan(n_sites=5, n_points=100, criterion=criterion, delta=0.2)
-        assert plan.designs[0].delta == (Fraction(1, 5) if CRITERIA[criterion].takes_delta else None)
+        assert plan.designs[0].delta == (
+            Fraction(1, 5) if CRITERIA[criterion].takes_delta else None
+        )
 
 
 class TestFunctionOfInputs:
     def test_the_same_wishes_give_the_same_plan_and_digest(self):
-        same = [fc.plan(n_sites=10, n_points=79, confidence_level=0.9) for _ in range(2)]
+        same = [
+            fc.plan(n_sites=10, n_points=79, confidence_level=0.9) for _ in range(2)
+        ]
         assert same[0] == same[1]
-        assert same[0].digest == "sha256:de1f3f6f996e362957248135cfc76d758ca2959b7ad1488bf6a6ad911bb1fd40"
+        assert (
+            same[0].digest
+            == "sha256:de1f3f6f996e362957248135cfc76d758ca2959b7ad1488bf6a6ad911bb1fd40"
+        )
         assert fc.plan(n_points=[79] * 10, confidence_level=0.9) == same[0]
 
     def test_the_papers_rule(self):
-        paper = fc.plan(n_sites=10, n_points=79, confidence_level=0.9, criterion="marginal")
+        paper = fc.plan(
+            n_sites=10, n_points=79, confidence_level=0.9, criterion="marginal"
+        )
         table = fc.coverage_table(n_sites=10, n_points=79)
         l, k = paper.local_ranks[0], paper.server_rank
         assert table[l - 1, k - 1] == table[table >= 0.9].min()
@@ -74,8 +89,19 @@ class TestOpenPlans:
     def test_sites_apply_the_rule_to_what_they_have(self):
         plan = fc.plan(confidence_level=0.9)
         assert plan.is_open
-        assert (plan.law, plan.server_rank, plan.local_ranks, plan.n_points, plan.n_sites) == (None,) * 5
-        assert [ranks_for(plan, n) for n in (9, 10, 99, 5)] == [((9,),), ((10,),), ((90,),), ((6,),)]
+        assert (
+            plan.law,
+            plan.server_rank,
+            plan.local_ranks,
+            plan.n_points,
+            plan.n_sites,
+        ) == (None,) * 5
+        assert [ranks_for(plan, n) for n in (9, 10, 99, 5)] == [
+            ((9,),),
+            ((10,),),
+            ((90,),),
+            ((6,),),
+        ]
         assert fc.plan(n_sites=4, confidence_level=0.9).n_sites == 4
         assert fc.plan(["A", "B"]).n_sites == 2
 
@@ -91,15 +117,43 @@ class TestArguments:
     @pytest.mark.parametrize(
         ("arguments", "error", "words"),
         [
-            ({"n_sites": 0, "n_points": 5}, ValueError, "n_sites must be between 1 and 10000000, got 0"),
-            ({"confidence_level": 90}, ValueError, r"confidence_level must be a number in \(0, 1\), got 90"),
-            ({"confidence_level": "0.9"}, TypeError, "confidence_level must be .* got '0.9'"),
+            (
+                {"n_sites": 0, "n_points": 5},
+                ValueError,
+                "n_sites must be between 1 and 10000000, got 0",
+            ),
+            (
+                {"confidence_level": 90},
+                ValueError,
+                r"confidence_level must be a number in \(0, 1\), got 90",
+            ),
+            (
+                {"confidence_level": "0.9"},
+                TypeError,
+                "confidence_level must be .* got '0.9'",
+            ),
             ({"confidence_level": [0.9, 0.9]}, ValueError, "different levels"),
-            ({"n_points": [3, -1]}, ValueError, r"n_points\[1\] must be between 1 and .*, got -1"),
+            (
+                {"n_points": [3, -1]},
+                ValueError,
+                r"n_points\[1\] must be between 1 and .*, got -1",
+            ),
             ({"n_points": [3, True]}, TypeError, "n_points"),
-            ({"n_sites": 3, "n_points": [3, 1]}, ValueError, "be the length of n_points, 2, got 3"),
-            ({**FOUR, "delta": 0.6}, ValueError, r"delta must be .* \(0, 0.5\], got 0.6"),
-            ({**FOUR, "delta": 1e-301}, ValueError, "between 1e-300 and 0.5, got 1e-301"),
+            (
+                {"n_sites": 3, "n_points": [3, 1]},
+                ValueError,
+                "be the length of n_points, 2, got 3",
+            ),
+            (
+                {**FOUR, "delta": 0.6},
+                ValueError,
+                r"delta must be .* \(0, 0.5\], got 0.6",
+            ),
+            (
+                {**FOUR, "delta": 1e-301},
+                ValueError,
+                "between 1e-300 and 0.5, got 1e-301",
+            ),
             (
                 {**FOUR, "delta": 1e-7, "max_faulty": 1},
                 ValueError,
@@ -110,23 +164,72 @@ class TestArguments:
             ({"n_points": 5}, TypeError, "n_sites is needed"),
             ({"n_sites": 3, "n_points": 10**400}, ValueError, "n_points"),
             ({"n_sites": ["A"], "keys": {"A": "nonsense"}}, ValueError, "public_key"),
-            ({**FOUR, "score": "best"}, ValueError, "score must be one of .*got 'best'"),
-            ({"n_points": {"A": 3}, "n_sites": ["B"]}, ValueError, "name the same sites"),
+            (
+                {**FOUR, "score": "best"},
+                ValueError,
+                "score must be one of .*got 'best'",
+            ),
+            (
+                {"n_points": {"A": 3}, "n_sites": ["B"]},
+                ValueError,
+                "name the same sites",
+            ),
             ({"n_sites": ["A", "A"]}, ValueError, "twice"),
             ({"n_sites": "A"}, ValueError, "n_sites"),
-            ({"n_sites": 3, "n_points": {"A": 3, "B": 3}}, ValueError, "number of site names, 2, got 3"),
-            ({"n_sites": ["A"], "keys": {"B": "ed25519:" + "0" * 64}}, ValueError, "keys must hold"),
-            ({"privacy": fc.Privacy(epsilon=1, bins=BINS)}, ValueError, "privacy needs n_points"),
-            ({"n_sites": 2, "n_points": 100, "privacy": 1.0}, TypeError, "privacy must be a Privacy"),
-            ({"n_sites": 2, "n_points": 100, "curve": 100}, TypeError, "curve must be Bins"),
-            ({"curve": BINS, "privacy": PRIVATE}, ValueError, "curve must be left out with privacy"),
-            ({"curve": BINS, "numbers": 2}, ValueError, "numbers must be left out with curves, got 2"),
-            ({"n_sites": 5, "curve": BINS, "max_faulty": 1}, ValueError, "max_faulty must be 0 with curves"),
-            ({"curve": BINS, "promise": "new-site"}, ValueError, "promise must be 'population' or .* curve"),
+            (
+                {"n_sites": 3, "n_points": {"A": 3, "B": 3}},
+                ValueError,
+                "number of site names, 2, got 3",
+            ),
+            (
+                {"n_sites": ["A"], "keys": {"B": "ed25519:" + "0" * 64}},
+                ValueError,
+                "keys must hold",
+            ),
+            (
+                {"privacy": fc.Privacy(epsilon=1, bins=BINS)},
+                ValueError,
+                "privacy needs n_points",
+            ),
+            (
+                {"n_sites": 2, "n_points": 100, "privacy": 1.0},
+                TypeError,
+                "privacy must be a Privacy",
+            ),
+            (
+                {"n_sites": 2, "n_points": 100, "curve": 100},
+                TypeError,
+                "curve must be Bins",
+            ),
+            (
+                {"curve": BINS, "privacy": PRIVATE},
+                ValueError,
+                "curve must be left out with privacy",
+            ),
+            (
+                {"curve": BINS, "numbers": 2},
+                ValueError,
+                "numbers must be left out with curves, got 2",
+            ),
+            (
+                {"n_sites": 5, "curve": BINS, "max_faulty": 1},
+                ValueError,
+                "max_faulty must be 0 with curves",
+            ),
+            (
+                {"curve": BINS, "promise": "new-site"},
+                ValueError,
+                "promise must be 'population' or .* curve",
+            ),
             ({"terms": "x"}, TypeError, "terms must be a mapping"),
             ({"terms": {"colour": "red"}}, ValueError, "fact must be one of"),
             (
-                {"n_sites": 3, "n_points": 300, "local_ranks": "paper", "privacy": PRIVATE},
+                {
+                    "n_sites": 3,
+                    "n_points": 300,
+                    "local_ranks": "paper",
+                    "privacy": PRIVATE,
+                },
                 ValueError,
                 "local_ranks must be left out with curves",
             ),
@@ -155,7 +258,12 @@ class TestSizes:
     def test_many_sites_of_few_sizes_are_kept_by_size(self):
         sizes = np.tile([30, 40], 6000)
         plan = fc.plan(n_points=sizes, local_ranks="paper")
-        assert [(kind.n, kind.count) for kind in plan.designs[0].sites] == [(30, 6000), (40, 6000)]
-        named = fc.plan(n_points={f"{j}": int(n) for j, n in enumerate(sizes)}, local_ranks="paper")
+        assert [(kind.n, kind.count) for kind in plan.designs[0].sites] == [
+            (30, 6000),
+            (40, 6000),
+        ]
+        named = fc.plan(
+            n_points={f"{j}": int(n) for j, n in enumerate(sizes)}, local_ranks="paper"
+        )
         assert len(named.designs[0].sites) == 12_000
         assert named.law.mean() == plan.law.mean()

@@ -26,10 +26,13 @@ def test_as_many_numbers_as_the_policy_says_and_not_one_more():
     assert fc.report(plan_for(confidence_level=levels[:10]), SCORES, site="A").n == 120
     asked = plan_for(confidence_level=levels)
     with pytest.raises(
-        fc.PolicyError, match=r"11 of your 120 scores would leave, .* max_numbers = 11 would allow"
+        fc.PolicyError,
+        match=r"11 of your 120 scores would leave, .* max_numbers = 11 would allow",
     ):
         fc.report(asked, SCORES, site="A")
-    assert fc.report(asked, SCORES, site="A", policy=SitePolicy(max_numbers=11)).n == 120
+    assert (
+        fc.report(asked, SCORES, site="A", policy=SitePolicy(max_numbers=11)).n == 120
+    )
 
 
 def test_a_site_of_one_score_may_answer():
@@ -59,14 +62,19 @@ class TestGroups:
 
     def test_unless_their_policy_says_so(self):
         asked = fc.plan(groups=dict.fromkeys(SIZES), confidence_level=0.6)
-        sent = fc.report(asked, range(64), site="A", groups=LABELS, policy=SitePolicy(min_group=4))
+        sent = fc.report(
+            asked, range(64), site="A", groups=LABELS, policy=SitePolicy(min_group=4)
+        )
         assert [part.group for part in sent.parts] == ["few", "many"]
 
     def test_a_site_with_few_of_everything_sends_nothing(self):
         asked = fc.plan(groups={"a": None, "b": None})
         with pytest.raises(
             ValueError,
-            match="nothing is sent: this site has fewer than 5 cases of every group; min_group = 2",
+            match=(
+                "nothing is sent: this site has fewer than 5 cases of every group;"
+                " min_group = 2"
+            ),
         ):
             fc.report(asked, range(4), site="A", groups=["a", "a", "b", "b"])
 
@@ -81,7 +89,10 @@ class TestScoresAndPromises:
             ),
             (
                 SitePolicy(promises=["each-site"]),
-                "makes the promise 'population', .* promises = \\['each-site', 'population'\\]",
+                (
+                    "makes the promise 'population', .* promises = \\['each-site',"
+                    " 'population'\\]"
+                ),
             ),
         ],
     )
@@ -91,7 +102,9 @@ class TestScoresAndPromises:
 
     def test_a_plan_that_names_no_score_is_none_of_them(self):
         with pytest.raises(fc.PolicyError, match="names none"):
-            fc.report(plan_for(), SCORES, site="A", policy=SitePolicy(scores=["absolute"]))
+            fc.report(
+                plan_for(), SCORES, site="A", policy=SitePolicy(scores=["absolute"])
+            )
 
 
 class TestCoordinator:
@@ -100,11 +113,16 @@ class TestCoordinator:
         policy, asked = SitePolicy(coordinator=ours.public_key), plan_for()
         assert fc.report(ours.sign(asked), SCORES, site="A", policy=policy).n == 120
         signed = ours.sign(asked)
-        moved = plan_for(n=121).model_copy(update={"signer": signed.signer, "signature": signed.signature})
+        moved = plan_for(n=121).model_copy(
+            update={"signer": signed.signer, "signature": signed.signature}
+        )
         for wrong in (asked, other.sign(asked)):
             with pytest.raises(fc.PolicyError, match="not signed by the coordinator"):
                 fc.report(wrong, SCORES, site="A", policy=policy)
-        with pytest.raises(ValueError, match="the signature of this plan is not that of the key it names"):
+        with pytest.raises(
+            ValueError,
+            match="the signature of this plan is not that of the key it names",
+        ):
             fc.report(moved, SCORES, site="A")
 
 
@@ -120,18 +138,29 @@ class TestPrivacy:
     @classmethod
     def private(cls):
         return fc.plan(
-            n_sites=4, n_points=2000, privacy=fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 50))
+            n_sites=4,
+            n_points=2000,
+            privacy=fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 50)),
         )
 
     def test_a_ledger_with_a_plan_that_is_not_private_is_an_error(self, book):
-        for account in ({"ledger": book}, {"dataset": "D"}, {"ledger": book, "dataset": "D"}):
-            with pytest.raises(fc.PolicyError, match="exact numbers would leave, but a ledger was given"):
+        for account in (
+            {"ledger": book},
+            {"dataset": "D"},
+            {"ledger": book, "dataset": "D"},
+        ):
+            with pytest.raises(
+                fc.PolicyError,
+                match="exact numbers would leave, but a ledger was given",
+            ):
                 fc.report(plan_for(), SCORES, site="A", **account)
         assert [entry.kind for entry in book.entries()] == ["budget"]
 
     def test_unless_the_policy_allows_exact_answers_which_are_then_recorded(self, book):
         policy, asked = SitePolicy(private_only=False, max_answers=2), plan_for()
-        sent = fc.report(asked, SCORES, site="A", ledger=book, dataset="D", policy=policy)
+        sent = fc.report(
+            asked, SCORES, site="A", ledger=book, dataset="D", policy=policy
+        )
         assert sent == fc.report(asked, SCORES, site="A")
         assert book.exact_answers("D") == 1
         assert book.spent("D") == 0
@@ -143,23 +172,36 @@ class TestPrivacy:
         with pytest.raises(fc.PolicyError, match="private_only = true: nothing leaves"):
             fc.report(plan_for(), SCORES, site="A", policy=policy)
         scores = np.linspace(0, 1, 2000)
-        assert fc.report(private, scores, site="A", ledger=book, dataset="D", policy=policy).n == 2000
+        assert (
+            fc.report(
+                private, scores, site="A", ledger=book, dataset="D", policy=policy
+            ).n
+            == 2000
+        )
 
     def test_the_largest_epsilon_of_one_answer(self, book, private):
         scores, account = np.linspace(0, 1, 2000), {"ledger": book, "dataset": "D"}
-        with pytest.raises(fc.PolicyError, match=r"epsilon 2, .* allows 1.5: max_epsilon = 2 would allow"):
-            fc.report(private, scores, site="A", policy=SitePolicy(max_epsilon=1.5), **account)
+        with pytest.raises(
+            fc.PolicyError,
+            match=r"epsilon 2, .* allows 1.5: max_epsilon = 2 would allow",
+        ):
+            fc.report(
+                private, scores, site="A", policy=SitePolicy(max_epsilon=1.5), **account
+            )
         assert book.spent("D") == 0
-        fc.report(private, scores, site="A", policy=SitePolicy(max_epsilon=2), **account)
+        fc.report(
+            private, scores, site="A", policy=SitePolicy(max_epsilon=2), **account
+        )
         assert book.spent("D") == 2
 
     def test_what_it_costs_is_said_before_it_is_charged(self, book, private):
         scores, account = np.linspace(0, 1, 2000), {"ledger": book, "dataset": "D"}
         prepared = prepare(private, scores, site="A", **account)
-        assert prepared.sentence == (
-            "This plan asks for 50 counts of your 2,000 scores, with noise of epsilon 2, and for their "
-            "number. It costs "
-            "epsilon 2 of the 3 that are left."
+        assert (
+            prepared.sentence
+            == "This plan asks for 50 counts of your 2,000 scores, with noise of"
+            " epsilon 2, and for their number. It costs epsilon 2 of the 3 that are"
+            " left."
         )
         assert book.spent("D") == 0
         first = prepared.report()
@@ -170,7 +212,9 @@ class TestPrivacy:
 
 
 class TestCurves:
-    """Exact counts are all scores up to the width of a cell: with noise, or where allowed."""
+    """Exact counts are all scores up to the width of a cell: with noise, or where
+    allowed.
+    """
 
     GRID = fc.Bins.uniform(0, 120, 12)
     PLAIN = SitePolicy(curves="plain")
@@ -178,27 +222,45 @@ class TestCurves:
     def test_exact_ones_do_not_leave_by_default(self):
         for asked in (plan_for(curve=self.GRID), fc.plan(curve=self.GRID)):
             with pytest.raises(
-                fc.PolicyError, match=r'exact counts of all scores.* curves = "plain" would allow'
+                fc.PolicyError,
+                match=r'exact counts of all scores.* curves = "plain" would allow',
             ):
                 fc.report(asked, SCORES, site="A")
             with pytest.raises(fc.PolicyError, match="private_only = true"):
-                fc.report(asked, SCORES, site="A", policy=SitePolicy(curves="plain", private_only=True))
-            assert fc.report(asked, SCORES + 1, site="A", policy=self.PLAIN).payload.counts == (10,) * 12
+                fc.report(
+                    asked,
+                    SCORES,
+                    site="A",
+                    policy=SitePolicy(curves="plain", private_only=True),
+                )
+            assert (
+                fc.report(asked, SCORES + 1, site="A", policy=self.PLAIN).payload.counts
+                == (10,) * 12
+            )
 
     def test_small_counts_are_rounded_down_which_raises_the_threshold(self):
         asked = plan_for(curve=self.GRID, confidence_level=0.8)
         scores = np.repeat([5.0, 95.0, 105.0], [95, 4, 21])
         policies = (self.PLAIN, SitePolicy(curves="plain", round_down_to=5))
         sent = [
-            [fc.report(asked, scores, site=site, policy=policy) for site in "ABCD"] for policy in policies
+            [fc.report(asked, scores, site=site, policy=policy) for site in "ABCD"]
+            for policy in policies
         ]
-        assert [reports[0].payload.counts[-3:] for reports in sent] == [(4, 21, 0), (0, 21, 0)]
-        assert [fc.calibrate(asked, reports).threshold for reports in sent] == [100, 110]
+        assert [reports[0].payload.counts[-3:] for reports in sent] == [
+            (4, 21, 0),
+            (0, 21, 0),
+        ]
+        assert [fc.calibrate(asked, reports).threshold for reports in sent] == [
+            100,
+            110,
+        ]
 
     def test_noisy_ones_leave_and_are_not_rounded(self, book):
         asked = plan_for(privacy=fc.Privacy(2.0, self.GRID))
         policy = SitePolicy(private_only=True, max_numbers=0, round_down_to=10**6)
-        sent = fc.report(asked, SCORES, site="A", ledger=book, dataset="D", policy=policy)
+        sent = fc.report(
+            asked, SCORES, site="A", ledger=book, dataset="D", policy=policy
+        )
         assert any(sent.payload.counts)
         assert book.spent("D") == 2
 
@@ -209,13 +271,21 @@ class TestCurves:
         (entry,) = [entry for entry in book.entries() if entry.kind == "exact"]
         assert entry.numbers == 12
         with pytest.raises(ValueError, match="1 exact answer"):
-            fc.report(plan_for(curve=self.GRID, confidence_level=0.8), SCORES, site="A", **account)
+            fc.report(
+                plan_for(curve=self.GRID, confidence_level=0.8),
+                SCORES,
+                site="A",
+                **account,
+            )
 
 
 class TestFiles:
     def test_what_a_file_says_holds_and_the_rest_has_its_default(self, tmp_path):
         file = tmp_path / "site.toml"
-        file.write_text('max_numbers = 3\nprivate_only = true\nscores = ["lac", "aps"]\nmax_epsilon = 0.5\n')
+        file.write_text(
+            'max_numbers = 3\nprivate_only = true\nscores = ["lac", "aps"]\nmax_epsilon'
+            " = 0.5\n"
+        )
         assert SitePolicy.read(file) == SitePolicy(
             max_numbers=3, private_only=True, scores=("lac", "aps"), max_epsilon=0.5
         )
@@ -225,14 +295,22 @@ class TestFiles:
     @pytest.mark.skipif(os.name != "posix", reason="other systems have no modes")
     def test_a_secret_that_others_may_read_is_said(self, tmp_path, recwarn):
         file = tmp_path / "site.toml"
-        for text, mode, n_warnings in (("", 0o644, 0), ("secret", 0o600, 0), ("secret", 0o640, 1)):
+        for text, mode, n_warnings in (
+            ("", 0o644, 0),
+            ("secret", 0o600, 0),
+            ("secret", 0o640, 1),
+        ):
             file.write_text(text and 'secret = "a secret of sixteen"')
             file.chmod(mode)
             SitePolicy.read(file)
             said = [str(warning.message) for warning in recwarn]
             assert (
                 said
-                == [f"{file}: others may read this policy's secret; chmod 600 keeps it yours"] * n_warnings
+                == [
+                    f"{file}: others may read this policy's secret; chmod 600 keeps it"
+                    " yours"
+                ]
+                * n_warnings
             )
 
     @pytest.mark.parametrize(
@@ -269,7 +347,9 @@ class TestLifeOfADataSet:
 
     def ask(self, book, number, policy, numbers=3, dataset="D"):
         asked = plan_for(numbers=numbers, confidence_level=0.5 + number / 100)
-        return fc.report(asked, SCORES, site="A", ledger=book, dataset=dataset, policy=policy)
+        return fc.report(
+            asked, SCORES, site="A", ledger=book, dataset=dataset, policy=policy
+        )
 
     def test_one_in_ten_scores_and_at_least_twenty(self, book):
         policy = SitePolicy(private_only=False)
@@ -277,7 +357,8 @@ class TestLifeOfADataSet:
             self.ask(book, number, policy)
         before = book.path.read_bytes()
         words = (
-            r"18 exact numbers of data set 'D' left before and 3 more would leave, and the site's policy "
+            r"18 exact numbers of data set 'D' left before and 3 more would leave, and"
+            r" the site's policy "
             r"allows 20 over its life: max_disclosed = 21 would allow it"
         )
         with pytest.raises(fc.PolicyError, match=words):
@@ -296,9 +377,13 @@ class TestLifeOfADataSet:
         scores = np.arange(400.0)
         for number in range(10):
             levels = [(40 * number + i) / 401 for i in range(2, 40, 4)]
-            asked = fc.plan(n_sites=1, n_points=400, confidence_level=levels, criterion="marginal")
+            asked = fc.plan(
+                n_sites=1, n_points=400, confidence_level=levels, criterion="marginal"
+            )
             try:
-                answer = fc.report(asked, scores, site="A", ledger=book, dataset="D", policy=policy)
+                answer = fc.report(
+                    asked, scores, site="A", ledger=book, dataset="D", policy=policy
+                )
             except fc.PolicyError:
                 continue
             sent |= {value for level in answer.payload.levels for value in level.values}
@@ -321,7 +406,9 @@ class TestLifeOfADataSet:
             if most:
                 assert call().n == 120
             else:
-                with pytest.raises(fc.PolicyError, match="max_disclosed = 1 would allow"):
+                with pytest.raises(
+                    fc.PolicyError, match="max_disclosed = 1 would allow"
+                ):
                     call()
 
 
@@ -331,7 +418,9 @@ class TestKeysAndMessages:
     def test_a_key_is_replaced_by_the_next_one(self):
         both = SitePolicy(coordinator=[self.OURS.public_key, self.NEXT.public_key])
         for key in (self.OURS, self.NEXT):
-            assert fc.report(key.sign(plan_for()), SCORES, site="A", policy=both).n == 120
+            assert (
+                fc.report(key.sign(plan_for()), SCORES, site="A", policy=both).n == 120
+            )
         for wrong in (plan_for(), self.OTHER.sign(plan_for())):
             with pytest.raises(fc.PolicyError, match="not signed by the coordinator"):
                 fc.report(wrong, SCORES, site="A", policy=both)
@@ -339,33 +428,59 @@ class TestKeysAndMessages:
     def test_a_revoked_key_is_refused_also_where_it_is_listed(self):
         keys = [self.OURS.public_key, self.NEXT.public_key]
         policy = SitePolicy(coordinator=keys, revoked=keys[:1])
-        with pytest.raises(fc.PolicyError, match=r"the site's policy has revoked the key ed25519:.*\.\.\."):
+        with pytest.raises(
+            fc.PolicyError,
+            match=r"the site's policy has revoked the key ed25519:.*\.\.\.",
+        ):
             fc.report(self.OURS.sign(plan_for()), SCORES, site="A", policy=policy)
-        assert fc.report(self.NEXT.sign(plan_for()), SCORES, site="A", policy=policy).n == 120
+        assert (
+            fc.report(self.NEXT.sign(plan_for()), SCORES, site="A", policy=policy).n
+            == 120
+        )
 
     def test_a_calibration_for_a_plan_with_a_revoked_key(self):
         asked = self.OURS.sign(plan_for())
         calibration = self.NEXT.sign(
-            fc.calibrate(asked, [fc.report(asked, SCORES, site=site) for site in "ABCD"])
+            fc.calibrate(
+                asked, [fc.report(asked, SCORES, site=site) for site in "ABCD"]
+            )
         )
         keys = (self.OURS.public_key, self.NEXT.public_key)
-        fc.monitoring.answer(calibration, SCORES + 0.5, site="A", policy=SitePolicy(coordinator=keys))
+        fc.monitoring.answer(
+            calibration, SCORES + 0.5, site="A", policy=SitePolicy(coordinator=keys)
+        )
         policy = SitePolicy(coordinator=keys, revoked=keys[:1])
         with pytest.raises(fc.PolicyError, match="revoked the key"):
             fc.monitoring.answer(calibration, SCORES + 0.5, site="A", policy=policy)
 
     def test_keys_that_leave_nobody_who_may_ask(self):
         ours = self.OURS.public_key
-        for keys in ({"revoked": [ours]}, {"coordinator": ours, "revoked": [ours]}, {"coordinator": []}):
-            with pytest.raises(ValueError, match="coordinator must have a public key that is not revoked"):
+        for keys in (
+            {"revoked": [ours]},
+            {"coordinator": ours, "revoked": [ours]},
+            {"coordinator": []},
+        ):
+            with pytest.raises(
+                ValueError,
+                match="coordinator must have a public key that is not revoked",
+            ):
                 SitePolicy(**keys)
 
     def test_only_the_messages_of_the_policy(self):
         policy = SitePolicy(messages=["curve"], curves="plain")
         assert (
-            fc.report(plan_for(curve=fc.Bins.uniform(0, 120, 12)), SCORES, site="A", policy=policy).n == 120
+            fc.report(
+                plan_for(curve=fc.Bins.uniform(0, 120, 12)),
+                SCORES,
+                site="A",
+                policy=policy,
+            ).n
+            == 120
         )
-        words = r"asks for the message 'ranks', .* messages = \['curve', 'ranks'\] would allow it"
+        words = (
+            r"asks for the message 'ranks', .* messages = \['curve', 'ranks'\] would"
+            r" allow it"
+        )
         with pytest.raises(fc.PolicyError, match=words):
             fc.report(plan_for(), SCORES, site="A", policy=policy)
 
@@ -374,7 +489,10 @@ class TestKeysAndMessages:
         account = {"ledger": book, "dataset": "D", "policy": policy}
         first = fc.report(plan_for(), SCORES, site="A", **account)
         second = fc.report(plan_for(confidence_level=0.8), SCORES, site="A", **account)
-        assert [sent.ledger_seal.split(":")[0] for sent in (first, second)] == ["2", "3"]
+        assert [sent.ledger_seal.split(":")[0] for sent in (first, second)] == [
+            "2",
+            "3",
+        ]
         assert fc.report(plan_for(), SCORES, site="A", **account) == first
         assert book.check(first.ledger_seal) == 3
         assert fc.Report.from_json(first.to_json()) == first

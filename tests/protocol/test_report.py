@@ -1,4 +1,6 @@
-"""A site's whole job: the scores of the planned ranks, or private counts that are paid for."""
+"""A site's whole job: the scores of the planned ranks, or private counts that are paid
+for.
+"""
 
 import math
 
@@ -46,15 +48,22 @@ def test_integers_one_score_equal_scores_and_ties():
         (np.arange(100_000) % 3, (1.0, 2.0)),
         (np.arange(9, dtype=np.float32), (4.0, 8.0)),
     ]:
-        assert values(fc.report(OPEN, scores, site="A")) == tuple((value,) for value in expected)
+        assert values(fc.report(OPEN, scores, site="A")) == tuple(
+            (value,) for value in expected
+        )
 
 
 def test_cases_are_drawn_by_the_round_and_the_site():
     plan = fc.plan(n_sites=12, promise="new-site", numbers=3)
     scores = np.random.default_rng(0).random(200)
     sent = {site: fc.report(plan, scores, site=site).payload.values for site in "AB"}
-    assert sent["A"] == fc.report(plan, scores[::-1], site="A").payload.values != sent["B"]
-    ordered, ranks = np.sort(scores), fc.messages.draw_ranks(plan.terms.round, "A", 200, 3)
+    assert (
+        sent["A"] == fc.report(plan, scores[::-1], site="A").payload.values != sent["B"]
+    )
+    ordered, ranks = (
+        np.sort(scores),
+        fc.messages.draw_ranks(plan.terms.round, "A", 200, 3),
+    )
     assert sent["A"] == tuple(ordered[rank - 1] for rank in ranks)
 
 
@@ -67,14 +76,19 @@ def test_a_closed_plan_expects_its_sizes_and_names():
 
 
 def test_groups_go_with_plans_that_have_some():
-    with pytest.raises(ValueError, match="groups was given, but this plan has no groups"):
+    with pytest.raises(
+        ValueError, match="groups was given, but this plan has no groups"
+    ):
         fc.report(OPEN, [1.0], site="A", groups=["a"])
     grouped = fc.plan(groups={"a": None, "b": None})
-    with pytest.raises(ValueError, match="groups must give the group of each score: the plan has 'a', 'b'"):
+    with pytest.raises(
+        ValueError,
+        match="groups must give the group of each score: the plan has 'a', 'b'",
+    ):
         fc.report(grouped, [1.0], site="A")
 
 
-# -- private reports ---------------------------------------------------------------------------------------
+# -- private reports -------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -90,13 +104,17 @@ class TestPrivate:
         for privacy in (fc.Privacy(1.0, BINS), fc.Privacy(10.0, BINS, analysis="paper"))
     )
 
-    @pytest.mark.parametrize(("plan", "epsilon"), [(CURVE, 1), (PAPER, 10)], ids=["curve", "paper"])
+    @pytest.mark.parametrize(
+        ("plan", "epsilon"), [(CURVE, 1), (PAPER, 10)], ids=["curve", "paper"]
+    )
     def test_a_report_is_charged_once_and_then_repeated(self, plan, epsilon, ledger):
         scores = np.random.default_rng(0).random(200)
         first = fc.report(plan, scores, site="A", ledger=ledger, dataset="D")
         assert ledger.spent("D") == epsilon
         for _ in range(20):
-            assert fc.report(plan, scores, site="A", ledger=ledger, dataset="D") == first
+            assert (
+                fc.report(plan, scores, site="A", ledger=ledger, dataset="D") == first
+            )
         assert ledger.spent("D") == epsilon
         assert fc.Report.from_json(first.to_json()) == first
         assert first.payload.kind == plan.message.kind
@@ -106,7 +124,11 @@ class TestPrivate:
         for i in range(2):
             book = fc.Ledger.create(tmp_path / str(i))
             book.set_budget("D", 1)
-            sent.add(fc.report(self.CURVE, np.zeros(200), site="A", ledger=book, dataset="D").payload.counts)
+            sent.add(
+                fc.report(
+                    self.CURVE, np.zeros(200), site="A", ledger=book, dataset="D"
+                ).payload.counts
+            )
         assert len(sent) == 2
 
     def test_not_without_a_ledger_nor_for_a_plan_that_cannot_be_reached(self, ledger):
@@ -127,12 +149,16 @@ class TestPrivate:
         fc.report(plan, [value] * 200, site="A", ledger=ledger, dataset="D")
 
     @pytest.mark.parametrize("bounded", [False, True])
-    def test_a_clipped_score_means_infinity_whether_or_not_scores_are_bounded(self, ledger, bounded):
+    def test_a_clipped_score_means_infinity_whether_or_not_scores_are_bounded(
+        self, ledger, bounded
+    ):
         """The noise of a count exceeds 100 with a probability below 1e-12."""
         bins = fc.Bins.uniform(0, 1, 100, bounded=bounded)
         chosen = fc.plan(n_sites=5, n_points=200, privacy=fc.Privacy(3.0, bins))
         beyond = np.repeat([math.nan, math.inf, 10.0], [100, 50, 50])
-        counts = fc.report(chosen, beyond, site="A", ledger=ledger, dataset="D").payload.counts
+        counts = fc.report(
+            chosen, beyond, site="A", ledger=ledger, dataset="D"
+        ).payload.counts
         assert (int(np.argmax(counts)), len(counts)) == (99 + bounded, 100 + bounded)
 
 
@@ -145,17 +171,23 @@ class TestPrivateGroups:
     )
 
     def scores(self, seed=0):
-        return np.random.default_rng(seed).exponential(np.where(self.LABELS == "a", 0.5, 3.0))
+        return np.random.default_rng(seed).exponential(
+            np.where(self.LABELS == "a", 0.5, 3.0)
+        )
 
     def send(self, plan, scores, labels, book, site="A"):
-        return fc.report(plan, scores, site=site, groups=labels, ledger=book, dataset="D")
+        return fc.report(
+            plan, scores, site=site, groups=labels, ledger=book, dataset="D"
+        )
 
     def test_one_charge_for_all_groups_and_the_same_answer_for_free(self, ledger):
         """A record is in one group: it pays the epsilon of that group."""
         scores = self.scores()
         first = self.send(self.PLAN, scores, self.LABELS, ledger)
         assert ledger.spent("D") == 4
-        assert [entry.plan for entry in ledger.entries() if entry.kind == "charge"] == [self.PLAN.digest]
+        assert [entry.plan for entry in ledger.entries() if entry.kind == "charge"] == [
+            self.PLAN.digest
+        ]
         assert self.send(self.PLAN, scores, self.LABELS, ledger) == first
         assert ledger.spent("D") == 4
         assert fc.Report.from_json(first.to_json()) == first
@@ -182,13 +214,20 @@ class TestPrivateGroups:
 
 
 def test_a_report_names_the_score_if_it_is_told():
-    plan = fc.plan(n_sites=3, n_points=20, score=fc.scores.RAPS(penalty=0.1), confidence_level=0.5)
+    plan = fc.plan(
+        n_sites=3, n_points=20, score=fc.scores.RAPS(penalty=0.1), confidence_level=0.5
+    )
     made = fc.report(plan, range(20), site="A", score=fc.scores.RAPS(penalty=0.1))
     assert made.score == plan.score
     assert fc.Report.from_json(made.to_json()) == made
     assert fc.report(plan, range(20), site="A", score=plan.score) == made
     assert fc.report(plan, range(20), site="A").score is None
-    with pytest.raises(ValueError, match=r"that of the plan, raps\(.*penalty=0.1.*\), got raps\(.*=0.01"):
+    with pytest.raises(
+        ValueError,
+        match=r"that of the plan, raps\(.*penalty=0.1.*\), got raps\(.*=0.01",
+    ):
         fc.report(plan, range(20), site="A", score="raps")
-    named = fc.report(fc.plan(n_sites=3, n_points=20), range(20), site="A", score="raps")
+    named = fc.report(
+        fc.plan(n_sites=3, n_points=20), range(20), site="A", score="raps"
+    )
     assert named.score == fc.plan(score="raps").score

@@ -1,4 +1,6 @@
-"""Which round, which model, until when: what keeps an old answer out of a new question."""
+"""Which round, which model, until when: what keeps an old answer out of a new
+question.
+"""
 
 from datetime import UTC, datetime, timedelta
 
@@ -17,20 +19,31 @@ def keys():
 
 
 def plan_for(keys=None, **terms):
-    listed = None if keys is None else {site: key.public_key for site, key in keys.items()}
+    listed = (
+        None if keys is None else {site: key.public_key for site, key in keys.items()}
+    )
     return fc.plan(n_points=SITES, confidence_level=0.8, keys=listed, terms=terms)
 
 
 def answers(plan, keys=None, **options):
     return [
-        fc.report(plan, np.arange(n), site=site, key=None if keys is None else keys[site], **options)
+        fc.report(
+            plan,
+            np.arange(n),
+            site=site,
+            key=None if keys is None else keys[site],
+            **options,
+        )
         for site, n in SITES.items()
     ]
 
 
 class TestRound:
     def test_an_id_of_ones_own_gives_the_same_plan(self, keys):
-        assert plan_for(keys, round="2030-01").digest == plan_for(keys, round="2030-01").digest
+        assert (
+            plan_for(keys, round="2030-01").digest
+            == plan_for(keys, round="2030-01").digest
+        )
         assert plan_for(round="2030-01").digest != plan_for(round="2030-02").digest
         assert plan_for(keys).terms.round != plan_for(keys).terms.round
 
@@ -56,10 +69,16 @@ class TestModel:
         other = tmp_path / "other.bin"
         other.write_bytes(b"other weights")
         plan = plan_for(model=file)
-        assert answers(plan, model=file) == answers(plan, model=model_digest(file)) == answers(plan)
+        assert (
+            answers(plan, model=file)
+            == answers(plan, model=model_digest(file))
+            == answers(plan)
+        )
         with pytest.raises(ValueError, match="this plan is for another model"):
             answers(plan, model=other)
-        with pytest.raises(ValueError, match="model was given, but the plan names none"):
+        with pytest.raises(
+            ValueError, match="model was given, but the plan names none"
+        ):
             answers(plan_for(), model=file)
 
 
@@ -71,7 +90,10 @@ class TestExpiry:
         assert expired.terms.has_expired()
         with pytest.raises(ValueError, match="expired at 2001-01-01T00:00:00Z"):
             answers(expired)
-        sent = [report.model_copy(update={"plan": expired.digest}) for report in answers(plan)]
+        sent = [
+            report.model_copy(update={"plan": expired.digest})
+            for report in answers(plan)
+        ]
         with pytest.raises(ValueError, match="expired at 2001-01-01T00:00:00Z"):
             fc.calibrate(expired, sent)
 
@@ -88,7 +110,8 @@ class TestExpiry:
             plan_for(expires=datetime(2030, 6, 1))
 
     @pytest.mark.parametrize(
-        "wrong", ["tomorrow", "2030-13-01T00:00:00Z", "2030-01-01", "2030-01-01T00:00:00"]
+        "wrong",
+        ["tomorrow", "2030-13-01T00:00:00Z", "2030-01-01", "2030-01-01T00:00:00"],
     )
     def test_anything_else_is_refused(self, wrong):
         with pytest.raises(ValueError, match="expires"):
@@ -110,5 +133,7 @@ def test_the_digest_depends_on_every_name_type_shape_and_value():
     ]
     assert len({model_digest(model) for model in different}) == len(different)
     assert model_digest({"a": a, "b": 1}) == model_digest({"b": 1, "a": a[::1].copy()})
-    with pytest.raises(ValueError, match="model must hold arrays, numbers and texts, got object"):
+    with pytest.raises(
+        ValueError, match="model must hold arrays, numbers and texts, got object"
+    ):
         model_digest({"a": object()})

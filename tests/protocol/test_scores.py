@@ -15,7 +15,11 @@ from fedconformal._util import flat_numbers, flat_scores, private_numbers
     [
         ([], ValueError, "at least one score"),
         ([[1.0]], ValueError, "flat array"),
-        ([1.0, math.nan, math.nan], ValueError, r"contain NaN in 2 of 3 rows \(first: row 1\)"),
+        (
+            [1.0, math.nan, math.nan],
+            ValueError,
+            r"contain NaN in 2 of 3 rows \(first: row 1\)",
+        ),
         ([1.0, -math.inf], ValueError, r"contain -inf in 1 of 2 rows \(first: row 1\)"),
         (["a"], TypeError, "scores must be numbers"),
     ],

@@ -23,9 +23,13 @@ def test_all_studies_run_quickly_without_data(capsys):
     main(["all", "--quick", "--jobs", "1", "--splits", "2"])
     said = capsys.readouterr().out
     left_out = {"bio", "bike", "community", "star", "concrete", "authors", "hospitals"}
-    assert {line.split(":")[0] for line in said.splitlines() if "left out, needs" in line} == left_out
+    assert {
+        line.split(":")[0] for line in said.splitlines() if "left out, needs" in line
+    } == left_out
     out = Path("reproduction/quick")
-    assert {path.stem for path in (out / "results").glob("*.csv")} == set(STUDIES) - left_out
+    assert {path.stem for path in (out / "results").glob("*.csv")} == set(
+        STUDIES
+    ) - left_out
     for name in set(STUDIES) - left_out:
         assert (out / f"figures/{name}.png").read_bytes().startswith(b"\x89PNG")
         assert (out / f"figures/{name}.pdf").read_bytes().startswith(b"%PDF")

@@ -12,9 +12,13 @@ from reproduce import data
 from support import hoeffding_limit
 
 FOLDER = os.environ.get(data.FOLDER)
-needs_data = pytest.mark.skipif(not FOLDER, reason="FEDCONFORMAL_DATA does not name the paper's data sets")
+needs_data = pytest.mark.skipif(
+    not FOLDER, reason="FEDCONFORMAL_DATA does not name the paper's data sets"
+)
 
-CONTENT = ("a,b,strength\n" + "".join(f"{i},{i % 7},{2 * i}\n" for i in range(60))).encode()
+CONTENT = (
+    "a,b,strength\n" + "".join(f"{i},{i % 7},{2 * i}\n" for i in range(60))
+).encode()
 NAME = "Concrete_Data.csv"
 
 
@@ -28,7 +32,9 @@ def small_concrete(monkeypatch, tmp_path):
 
 @pytest.fixture
 def server(tmp_path, monkeypatch):
-    """A folder that is published on this machine, at the address that files are fetched from."""
+    """A folder that is published on this machine, at the address that files are fetched
+    from.
+    """
     published = tmp_path / "published"
     published.mkdir()
 
@@ -36,8 +42,12 @@ def server(tmp_path, monkeypatch):
         def log_message(self, *_):
             pass
 
-    running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(published)))
-    threading.Thread(target=partial(running.serve_forever, poll_interval=0.01), daemon=True).start()
+    running = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(Quiet, directory=str(published))
+    )
+    threading.Thread(
+        target=partial(running.serve_forever, poll_interval=0.01), daemon=True
+    ).start()
     monkeypatch.setattr(data, "CQR", f"http://127.0.0.1:{running.server_port}/")
     yield published
     running.shutdown()
@@ -51,7 +61,10 @@ def test_a_missing_file_is_named_with_its_address(small_concrete, tmp_path):
     assert "\n" not in message
     for part in ("--download", data.CQR + NAME, str(tmp_path / "cache"), data.FOLDER):
         assert part in message
-    with pytest.raises(ValueError, match="must be one of bio, bike, community, star, concrete, got 'iris'"):
+    with pytest.raises(
+        ValueError,
+        match="must be one of bio, bike, community, star, concrete, got 'iris'",
+    ):
         data.load("iris")
 
 
@@ -61,11 +74,15 @@ def test_a_changed_file_is_refused(small_concrete, monkeypatch, tmp_path):
     assert data.load("concrete").X.shape == (60, 2)
     assert data.available("concrete")
     (tmp_path / NAME).write_bytes(CONTENT + b"1,2,3\n")
-    with pytest.raises(ValueError, match=r"Concrete_Data\.csv is not the published file"):
+    with pytest.raises(
+        ValueError, match=r"Concrete_Data\.csv is not the published file"
+    ):
         data.load("concrete")
 
 
-def test_download_fetches_once_and_refuses_another_file(small_concrete, server, tmp_path):
+def test_download_fetches_once_and_refuses_another_file(
+    small_concrete, server, tmp_path
+):
     (server / NAME).write_bytes(b"<html>not here any more</html>")
     with pytest.raises(ValueError, match="hash"):
         data.load("concrete", download=True)
@@ -78,7 +95,9 @@ def test_download_fetches_once_and_refuses_another_file(small_concrete, server, 
 
 
 def test_the_poisson_process_has_the_papers_distribution():
-    """P(y > 1/2) by quadrature; 200,000 draws, false alarm 2e-7 (Hoeffding, both sides)."""
+    """P(y > 1/2) by quadrature; 200,000 draws, false alarm 2e-7 (Hoeffding, both
+    sides).
+    """
     drawn = data.poisson(1000, 1000, 198_000, rng=5)
     assert drawn.X.shape == (200_000, 1)
     assert (drawn.n_train, drawn.n_calibration) == (1000, 1000)

@@ -1,4 +1,6 @@
-"""Each figure has what a reader of the paper looks for: the lines, the boxes, the means, the target."""
+"""Each figure has what a reader of the paper looks for: the lines, the boxes, the
+means, the target.
+"""
 
 import numpy as np
 import pytest
@@ -25,7 +27,9 @@ def targets(axes):
     return [
         float(line.get_ydata()[0])
         for line in axes.lines
-        if line.get_linestyle() == "--" and line.get_color() == "black" and len(set(line.get_ydata())) == 1
+        if line.get_linestyle() == "--"
+        and line.get_color() == "black"
+        and len(set(line.get_ydata())) == 1
     ]
 
 
@@ -48,18 +52,26 @@ def test_upper_bounds_lie_as_in_figure_1():
     above, below = figure.axes[:2], figure.axes[2:]
     for near in below:  # all but the single site's bound is inside
         low, high = near.get_ylim()
-        inside = [line for line in near.lines if line.get_label() != figure_1.SINGLE_BOUND]
+        inside = [
+            line for line in near.lines if line.get_label() != figure_1.SINGLE_BOUND
+        ]
         assert all(low < value < high for line in inside for value in line.get_ydata())
         assert high < 0.93
     for axes, m in zip(above, (5, 20), strict=True):
         curves = {line.get_label(): line.get_ydata() for line in axes.lines}
         assert targets(axes) == [0.9]
-        assert curves[figure_1.SINGLE_BOUND] == pytest.approx([0.9 + 1 / (n + 1) for n in points])
-        assert curves[figure_1.POOLED_BOUND] == pytest.approx([0.9 + 1 / (m * n + 1) for n in points])
+        assert curves[figure_1.SINGLE_BOUND] == pytest.approx(
+            [0.9 + 1 / (n + 1) for n in points]
+        )
+        assert curves[figure_1.POOLED_BOUND] == pytest.approx(
+            [0.9 + 1 / (m * n + 1) for n in points]
+        )
         for name in (QQ, STABLE, THREE):
             assert (np.asarray(curves[name]) >= 0.9).all()
             assert (curves[name] < curves[figure_1.SINGLE_BOUND]).all()
-    assert above[0].lines[0].get_ydata()[0] == pytest.approx(0.92562595455)  # m = 5, n = 10
+    assert above[0].lines[0].get_ydata()[0] == pytest.approx(
+        0.92562595455
+    )  # m = 5, n = 10
 
 
 @pytest.mark.slow
@@ -76,12 +88,16 @@ def test_the_papers_three_methods_have_a_panel_of_their_own(rows):
         assert [len(line.get_ydata()) for line in dots] == [4] * 3  # a dot per split
         for axes in (above, below):
             assert targets(axes) == [0.9]
-            assert [text.get_text() for text in axes.get_xticklabels()] == ["ridge\n(synthetic)"]
+            assert [text.get_text() for text in axes.get_xticklabels()] == [
+                "ridge\n(synthetic)"
+            ]
     others = [name for name in NAMES if name not in paper]
     assert legend(figure) == [*paper, *others, "mean", "target"]
     coverages, lengths = (figure_4.draw_dataset(rows).axes[i::2] for i in range(2))
     assert [axes.get_ylabel() for axes in coverages] == ["coverage"] * 4
-    for axes, words in zip(coverages[::2], ("m = 20, n = 10", "m = 10, n = 20"), strict=True):
+    for axes, words in zip(
+        coverages[::2], ("m = 20, n = 10", "m = 10, n = 20"), strict=True
+    ):
         assert axes.get_title().partition("\n")[0] == f"synthetic: {words}, 4 splits"
     assert [len(white_circles(axes)) for axes in lengths] == [3, 4] * 2
 

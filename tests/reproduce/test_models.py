@@ -18,7 +18,9 @@ def test_ridge_is_scikit_learns():
 
 
 def test_a_forest_predicts_two_quantiles_and_depends_on_its_seed_alone():
-    first, again, other = (SMALL.fit_predict(X, Y, NEW, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (
+        SMALL.fit_predict(X, Y, NEW, seed=seed) for seed in (1, 1, 2)
+    )
     assert first.shape == (20, 2)
     assert (first[:, 0] <= first[:, 1]).all()
     assert np.array_equal(first, again)
@@ -27,10 +29,12 @@ def test_a_forest_predicts_two_quantiles_and_depends_on_its_seed_alone():
 
 @pytest.mark.nightly
 def test_quantile_levels_move_inwards_while_enough_is_covered():
-    """Without features a forest knows the quantiles of y: of ten pairs, that of width .5 covers just half.
+    """Without features a forest knows the quantiles of y: of ten pairs, that of width
+    .5 covers just half.
 
-    False alarm: below 1e-6, as 100 held-out points with a chance of more than .8 each are covered to 45 %
-    but once in 1e15, and two hundred draws put a quantile level of .1 beyond .2 but once in 1e6.
+    False alarm: below 1e-6, as 100 held-out points with a chance of more than .8 each
+    are covered to 45 % but once in 1e15, and two hundred draws put a quantile level of
+    .1 beyond .2 but once in 1e6.
     """
     y = np.random.default_rng(0).uniform(size=2000)
     forest = Forest(n_tuning_trees=200, coverage_factor=0.5)
@@ -52,7 +56,9 @@ def test_the_network_learns_two_quantiles():
 
 
 def test_a_network_does_not_stop_where_it_has_learned_nothing():
-    """What was seen on concrete: 21 held-out points, covered to 80 % in the first epochs alone."""
+    """What was seen on concrete: 21 held-out points, covered to 80 % in the first
+    epochs alone.
+    """
     untrained = Epoch(49, coverage=0.857, length=1.149, loss=0.1889)
     learning = [
         Epoch(700, 0.381, 0.759, 0.09),
@@ -64,5 +70,9 @@ def test_a_network_does_not_stop_where_it_has_learned_nothing():
 
 
 def test_a_network_stops_at_the_shortest_intervals_that_cover_enough():
-    epochs = [Epoch(10, 0.85, 0.6, 0.08), Epoch(20, 0.80, 0.5, 0.07), Epoch(30, 0.79, 0.4, 0.06)]
+    epochs = [
+        Epoch(10, 0.85, 0.6, 0.08),
+        Epoch(20, 0.80, 0.5, 0.07),
+        Epoch(30, 0.79, 0.4, 0.06),
+    ]
     assert Network().best(epochs) == epochs[1]

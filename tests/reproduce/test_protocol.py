@@ -23,7 +23,17 @@ from reproduce.methods import (
     private_plan,
 )
 from reproduce.models import Ridge
-from reproduce.protocol import FEW, MANY, Fit, Scenario, Settings, evaluate, fit_split, run, summarise
+from reproduce.protocol import (
+    FEW,
+    MANY,
+    Fit,
+    Scenario,
+    Settings,
+    evaluate,
+    fit_split,
+    run,
+    summarise,
+)
 
 DATA = poisson(100, 200, 100)
 SCORES = np.random.default_rng(0).gamma(2.0, size=(10, 100))
@@ -32,7 +42,9 @@ BY_NAME = {method.name: method.threshold for method in METHODS}
 
 @dataclass(frozen=True)
 class Spy:
-    """Predicts zero, and notes on disk what it was trained on; fails at the splits it is told to."""
+    """Predicts zero, and notes on disk what it was trained on; fails at the splits it
+    is told to.
+    """
 
     name: ClassVar[str] = "spy"
     score: ClassVar = fc.scores.Absolute()
@@ -43,11 +55,17 @@ class Spy:
         folder = Path(self.notes)
         if (folder / f"fail-{seed}").exists():
             raise RuntimeError(f"interrupted at split {seed}")
-        np.savez(folder / f"trained-{seed}-{len(list(folder.glob('trained-*')))}.npz", X=X, y=y)
+        np.savez(
+            folder / f"trained-{seed}-{len(list(folder.glob('trained-*')))}.npz",
+            X=X,
+            y=y,
+        )
         return np.full(len(new), self.shift)
 
     def trained(self):
-        return sorted(int(path.name.split("-")[1]) for path in Path(self.notes).glob("trained-*"))
+        return sorted(
+            int(path.name.split("-")[1]) for path in Path(self.notes).glob("trained-*")
+        )
 
 
 @pytest.fixture
@@ -63,7 +81,9 @@ def settings(folder, n_splits):
 
 def test_splits_are_40_40_20_and_scaled_by_the_training_part(spy, tmp_path):
     rng = np.random.default_rng(1)
-    X = np.column_stack([rng.normal(7, 3, 501), np.full(501, 4.0)])  # the second feature never varies
+    X = np.column_stack(
+        [rng.normal(7, 3, 501), np.full(501, 4.0)]
+    )  # the second feature never varies
     data = DataSet("own", X, np.arange(501.0), (2, 10), (10, 2))
     fit = fit_split(data, spy, 3)
     seen = np.load(tmp_path / "notes" / "trained-3-0.npz")
@@ -72,12 +92,16 @@ def test_splits_are_40_40_20_and_scaled_by_the_training_part(spy, tmp_path):
     assert seen["X"].std(axis=0) == pytest.approx([1, 0])
     assert np.abs(seen["y"]).mean() == pytest.approx(1)
     everything = np.sort(np.concatenate([seen["y"], fit.y_calibration, fit.y_test]))
-    assert everything / everything[1] == pytest.approx(np.arange(501))  # every row once, in one part
+    assert everything / everything[1] == pytest.approx(
+        np.arange(501)
+    )  # every row once, in one part
     assert not np.array_equal(fit.y_test, fit_split(data, spy, 4).y_test)
 
 
 def test_another_method_costs_no_fit_and_another_setting_does(spy, tmp_path):
-    first = run([DATA], [spy], settings(tmp_path, 3), lambda d: [Scenario("own", 10, 20)])
+    first = run(
+        [DATA], [spy], settings(tmp_path, 3), lambda d: [Scenario("own", 10, 20)]
+    )
     assert spy.trained() == [0, 1, 2]
     mine = Method("largest", lambda sites, level, rng: float(np.max(sites)))
     more = [Scenario("own", 10, 20, (*METHODS, mine))]
@@ -105,27 +129,39 @@ def test_an_interrupted_run_continues(spy, tmp_path):
 
 
 def test_coverage_and_length_are_what_they_say():
-    """Test targets 1, ..., 10 and prediction 0: a threshold of 7.5 covers seven; intervals are 15 long."""
+    """Test targets 1, ..., 10 and prediction 0: a threshold of 7.5 covers seven;
+    intervals are 15 long.
+    """
     zeros = np.zeros(10)
-    fit = Fit(np.arange(1.0, 11), zeros, np.arange(1.0, 11), zeros, n_train=1, seconds=0.0)
+    fit = Fit(
+        np.arange(1.0, 11), zeros, np.arange(1.0, 11), zeros, n_train=1, seconds=0.0
+    )
     methods = [Method("mine", lambda *_: 7.5), Method("none", lambda *_: -1.0)]
     mine, none = evaluate(fit, Ridge(), Scenario("own", 2, 5, methods), 0.9, 0)
     assert (mine["coverage"], mine["length"]) == (pytest.approx(0.7), pytest.approx(15))
     assert (none["coverage"], none["length"]) == (0.0, 0.0)
-    with pytest.raises(ValueError, match="3 sites of 5 need 15 calibration rows, got 10"):
+    with pytest.raises(
+        ValueError, match="3 sites of 5 need 15 calibration rows, got 10"
+    ):
         evaluate(fit, Ridge(), Scenario("own", 3, 5, methods), 0.9, 0)
 
 
 @pytest.mark.parametrize(("name", "ranks"), [(QQ, (95, 1)), (STABLE, (92, 4))])
 def test_methods_take_the_ranks_of_their_plan(name, ranks):
-    """The paper's pair and ours for ten sites of a hundred: the k-th of the l-th smallest."""
+    """The paper's pair and ours for ten sites of a hundred: the k-th of the l-th
+    smallest.
+    """
     l, k = ranks
     expected = np.sort(np.sort(SCORES, axis=1)[:, l - 1])[k - 1]
     assert BY_NAME[name](list(SCORES), 0.9, np.random.default_rng(0)) == expected
 
 
 def test_baselines_by_hand():
-    found = {name: method(list(SCORES), 0.9, None) for name, method in BY_NAME.items() if "QQ" not in name}
+    found = {
+        name: method(list(SCORES), 0.9, None)
+        for name, method in BY_NAME.items()
+        if "QQ" not in name
+    }
     ordered = np.sort(SCORES, axis=1)
     assert found == {
         CENTRALISED: np.sort(SCORES, axis=None)[900],
@@ -148,13 +184,22 @@ def test_means_over_splits(tmp_path):
 
 @pytest.mark.nightly
 def test_private_thresholds_are_edges_of_the_papers_bins_and_infinite_without_a_plan():
-    """m = 5, n = 200: the paper's analysis has a plan at epsilon 10 and 5 and none at 1; ours has all."""
+    """m = 5, n = 200: the paper's analysis has a plan at epsilon 10 and 5 and none at
+    1; ours has all.
+    """
     scores = np.random.default_rng(1).gamma(2.0, size=(5, 200))
     edges = scores.min() + np.arange(1, 101) * (scores.max() - scores.min()) / 100
     for method in PRIVATE_METHODS[1:]:
-        found = [method.threshold(list(scores), 0.9, np.random.default_rng(seed)) for seed in (0, 0)]
+        found = [
+            method.threshold(list(scores), 0.9, np.random.default_rng(seed))
+            for seed in (0, 0)
+        ]
         assert found[0] == found[1]  # seeded: this is a simulation
         analysis = "paper" if "paper" in method.name else "tight"
         feasible = private_plan(5, 200, 0.9, method.epsilon, analysis).feasible
         assert feasible == (analysis == "tight" or method.epsilon > 1)
-        assert np.isclose(edges, found[0], rtol=0, atol=1e-9).any() if feasible else np.isinf(found[0])
+        assert (
+            np.isclose(edges, found[0], rtol=0, atol=1e-9).any()
+            if feasible
+            else np.isinf(found[0])
+        )

@@ -27,7 +27,9 @@ REPORTS = {name: fc.report(PLAN, range(20), site=name) for name in "ABC"}
 
 
 def collection(**names):
-    return ReportCollection(PLAN, names or {"1": "", "2": "", "3": ""}, engine="Test", log=LOG)
+    return ReportCollection(
+        PLAN, names or {"1": "", "2": "", "3": ""}, engine="Test", log=LOG
+    )
 
 
 def finish(found):
@@ -54,7 +56,9 @@ def test_foreign_codes_are_named_after_the_engine(caplog):
 
 def test_codes_of_an_engine_have_a_meaning(caplog):
     codes = {5: "its time to live is over"}
-    found = ReportCollection(PLAN, {"x": "A", "y": ""}, engine="Test", log=LOG, codes=codes)
+    found = ReportCollection(
+        PLAN, {"x": "A", "y": ""}, engine="Test", log=LOG, codes=codes
+    )
     found.fail("x", 5)
     found.fail("y", 6)
     assert caplog.messages[-2:] == [
@@ -65,7 +69,9 @@ def test_codes_of_an_engine_have_a_meaning(caplog):
 
 def test_the_log_tells_a_round_in_a_few_lines(caplog, monkeypatch):
     clock = iter([100.0, 101.0, 103.0, 104.0])
-    monkeypatch.setattr("fedconformal.rounds._collection.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr(
+        "fedconformal.rounds._collection.time.monotonic", lambda: next(clock)
+    )
     caplog.set_level("INFO", LOG.name)
     found = collection(x="A", y="B", z="C")
     for node, name in (("x", "A"), ("y", "B")):
@@ -76,36 +82,56 @@ def test_the_log_tells_a_round_in_a_few_lines(caplog, monkeypatch):
         "asking 3 sites for a report: A, B, C",
         "C did not answer within 5 s",
         "calibrated on the reports of 2 of 3 sites in 4.0 s",
-        f"level 0.8: threshold {made.threshold!r}, coverage at least {mean} % on average, "
-        "if the assumptions of 'population' hold",
+        (
+            f"level 0.8: threshold {made.threshold!r}, coverage at least {mean} % on"
+            " average, if the assumptions of 'population' hold"
+        ),
     ]
 
 
 def test_a_long_round_tells_its_progress_every_ten_seconds(caplog, monkeypatch):
     seconds = [0.0]
-    monkeypatch.setattr("fedconformal.rounds._collection.time.monotonic", lambda: seconds[0])
+    monkeypatch.setattr(
+        "fedconformal.rounds._collection.time.monotonic", lambda: seconds[0]
+    )
     caplog.set_level("INFO", LOG.name)
     found = ReportCollection(PLAN, dict.fromkeys(range(60), ""), engine="Test", log=LOG)
     for node in range(60):
         seconds[0] += 0.5
         found.receive(node, "nonsense")
     lines = [line for line in caplog.messages if "replied" in line]
-    assert lines == ["20 of 60 sites replied within 10 s", "40 of 60 sites replied within 20 s"]
+    assert lines == [
+        "20 of 60 sites replied within 10 s",
+        "40 of 60 sites replied within 20 s",
+    ]
 
 
 def test_the_log_does_not_grow_with_the_number_of_sites(caplog):
     caplog.set_level("INFO", LOG.name)
-    plan = fc.plan(groups={f"g{i:02}": None for i in range(30)}, confidence_level=[0.4, 0.5])
+    plan = fc.plan(
+        groups={f"g{i:02}": None for i in range(30)}, confidence_level=[0.4, 0.5]
+    )
     labels = [f"g{i:02}" for i in range(30)] * 5
-    report = fc.report(plan, range(150), groups=labels, site="A", policy=fc.SitePolicy.unlimited())
-    found = ReportCollection(plan, dict.fromkeys(range(100), ""), engine="Test", log=LOG)
+    report = fc.report(
+        plan, range(150), groups=labels, site="A", policy=fc.SitePolicy.unlimited()
+    )
+    found = ReportCollection(
+        plan, dict.fromkeys(range(100), ""), engine="Test", log=LOG
+    )
     for node in range(30):
         found.fail(node, 100)
         found.receive(30 + node, "nonsense")
     found.receive(60, report.to_json(indent=None))
     finish(found)
-    assert caplog.messages[0] == "asking 100 sites for a report: node 0, node 1, node 2, node 3, node 4, ..."
-    for words in ("20 more sent no report", "29 more did not answer", "20 more refused"):
+    assert (
+        caplog.messages[0]
+        == "asking 100 sites for a report: node 0, node 1, node 2, node 3, node 4, ..."
+    )
+    for words in (
+        "20 more sent no report",
+        "29 more did not answer",
+        "20 more refused",
+    ):
         assert words in caplog.messages
     assert caplog.messages[-1] == "... the others are in the calibration"
     assert len(caplog.messages) == 1 + 3 * 11 + 1 + 11
@@ -113,10 +139,14 @@ def test_the_log_does_not_grow_with_the_number_of_sites(caplog):
 
 def test_levels_without_a_decimal_are_told_too(caplog):
     caplog.set_level("INFO", LOG.name)
-    found = ReportCollection(fc.plan(confidence_level=Fraction(1, 3)), {1: ""}, engine="Test", log=LOG)
+    found = ReportCollection(
+        fc.plan(confidence_level=Fraction(1, 3)), {1: ""}, engine="Test", log=LOG
+    )
     found.receive(1, fc.report(found.plan, range(40), site="A").to_json(indent=None))
     assert finish(found).threshold == 13.0
-    assert caplog.messages[-1].startswith("level 0.333333: threshold 13.0, coverage at least 34.1 %")
+    assert caplog.messages[-1].startswith(
+        "level 0.333333: threshold 13.0, coverage at least 34.1 %"
+    )
 
 
 def test_infinite_thresholds_are_said_to_be(caplog):
@@ -124,7 +154,10 @@ def test_infinite_thresholds_are_said_to_be(caplog):
     found = ReportCollection(fc.plan(), {1: ""}, engine="Test", log=LOG)
     found.receive(1, fc.report(found.plan, range(3), site="A").to_json(indent=None))
     finish(found)
-    assert caplog.messages[-1] == "level 0.9: threshold infinite: every set contains everything"
+    assert (
+        caplog.messages[-1]
+        == "level 0.9: threshold infinite: every set contains everything"
+    )
 
 
 def test_a_question_is_answered_once():
@@ -140,14 +173,22 @@ def test_a_question_is_answered_once():
 @pytest.mark.parametrize("name", PLANS)
 def test_every_plan_gives_the_same_bytes_as_through_files(name, tmp_path):
     given = Round(name, tmp_path)
-    found = ReportCollection(given.plan, {site: site for site in SITES}, engine="Test", log=LOG)
+    found = ReportCollection(
+        given.plan, {site: site for site in SITES}, engine="Test", log=LOG
+    )
     for site in SITES:
         scores = partial(lambda site, plan: scores_and_labels(site), site)
         who = partial(lambda site, plan: Site(site, **given.options[site]), site)
-        found.receive(site, CALIBRATE.answer(pack_plan(given.plan), scores, who, log=LOG))
+        found.receive(
+            site, CALIBRATE.answer(pack_plan(given.plan), scores, who, log=LOG)
+        )
     reports, expected = given.expected()
-    assert [report.to_json() for report in found.answers] == [report.to_json() for report in reports]
-    assert found.calibrate(timeout=5, on_refused="raise").to_json() == expected.to_json()
+    assert [report.to_json() for report in found.answers] == [
+        report.to_json() for report in reports
+    ]
+    assert (
+        found.calibrate(timeout=5, on_refused="raise").to_json() == expected.to_json()
+    )
 
 
 class Nodes(dict):
@@ -196,13 +237,21 @@ def test_work_grows_with_the_number_of_sites_and_not_faster(tmp_path):
     def round_of(m, folder=None):
         plan = fc.plan(n_sites=m, n_points=20, confidence_level=0.8)
         report = fc.report(plan, range(20), site="s")
-        texts = [report.model_copy(update={"site": f"s{i}"}).to_json(indent=None) for i in range(m)]
+        texts = [
+            report.model_copy(update={"site": f"s{i}"}).to_json(indent=None)
+            for i in range(m)
+        ]
         nodes = Nodes(dict.fromkeys(range(m), ""))
 
         def run():
-            for part in (texts[: m // 2], texts):  # started again half-way, if there is a folder
+            for part in (
+                texts[: m // 2],
+                texts,
+            ):  # started again half-way, if there is a folder
                 kept = None if folder is None else Folder(folder / str(m), plan)
-                found = ReportCollection(plan, nodes, engine="Test", log=LOG, folder=kept)
+                found = ReportCollection(
+                    plan, nodes, engine="Test", log=LOG, folder=kept
+                )
                 nodes.looks = 0
                 for node in found.to_ask[: len(part)]:
                     found.receive(node, part[node])
@@ -213,16 +262,25 @@ def test_work_grows_with_the_number_of_sites_and_not_faster(tmp_path):
 
     for folder in (None, tmp_path):
         small, twice, large = (count_steps(round_of(m, folder)) for m in (10, 20, 80))
-        assert large <= twice + 1.05 * 6 * (twice - small)  # six times as many sites more
+        assert large <= twice + 1.05 * 6 * (
+            twice - small
+        )  # six times as many sites more
 
 
 def test_work_on_checks_grows_with_the_number_of_sites_and_not_faster():
-    published = fc.calibrate(PLAN, REPORTS.values())
+    plan = fc.plan(n_sites=3, n_points=20, confidence_level=0.8)
+    reports = [fc.report(plan, range(20), site=name) for name in "ABC"]
+    published = fc.calibrate(plan, reports)
     check = fc.monitoring.answer(published, range(20), site="A")
 
     def round_of(m):
-        texts = [check.model_copy(update={"site": f"s{i}"}).to_json(indent=None) for i in range(m)]
-        found = CheckCollection(published, Nodes(dict.fromkeys(range(m), "")), engine="Test", log=LOG)
+        texts = [
+            check.model_copy(update={"site": f"s{i}"}).to_json(indent=None)
+            for i in range(m)
+        ]
+        found = CheckCollection(
+            published, Nodes(dict.fromkeys(range(m), "")), engine="Test", log=LOG
+        )
 
         def run():
             for node in found.to_ask:

@@ -1,4 +1,6 @@
-"""Answers kept as they arrive: a coordinator that dies goes on from there, and asks nobody twice."""
+"""Answers kept as they arrive: a coordinator that dies goes on from there, and asks
+nobody twice.
+"""
 
 import logging
 import re
@@ -18,7 +20,9 @@ NAMED = {1: "A", 2: "B", 3: "C"}
 
 def begin(path, nodes=NAMED, plan=PLAN):
     """A coordinator starts, or starts again."""
-    return ReportCollection(plan, nodes, engine="Test", log=LOG, folder=Folder(path, plan))
+    return ReportCollection(
+        plan, nodes, engine="Test", log=LOG, folder=Folder(path, plan)
+    )
 
 
 def send(found, nodes=NAMED, reports=REPORTS):
@@ -59,7 +63,10 @@ def test_sites_are_known_by_name_under_new_numbers(tmp_path):
     again = begin(tmp_path, {7: "A", 8: "B", 9: "C"})
     assert again.to_ask == ()
     twins = begin(tmp_path, {7: "A", 8: "A", 9: "C"})
-    assert twins.to_ask == (7, 8)  # two of one name: each is asked, so that a contradiction shows
+    assert twins.to_ask == (
+        7,
+        8,
+    )  # two of one name: each is asked, so that a contradiction shows
     twins.receive(7, REPORTS["A"].to_json(indent=None))
     twins.receive(8, fc.report(PLAN, range(20, 40), site="A").to_json(indent=None))
     assert finish(twins).missing == ("A",)
@@ -77,15 +84,26 @@ def test_nodes_without_names_that_come_back_say_the_same_again(tmp_path):
     assert (made.n_answers, made.refused) == (3, ())
 
 
-def test_a_kept_report_counts_and_not_another_that_its_site_sends_under_a_new_number(tmp_path):
+def test_a_kept_report_counts_and_not_another_that_its_site_sends_under_a_new_number(
+    tmp_path,
+):
     first = begin(tmp_path, {1: "", 2: "", 3: ""})
     first.receive(1, REPORTS["A"].to_json(indent=None))
-    first.receive(2, REPORTS["B"].model_copy(update={"plan": fc.plan().digest}).to_json(indent=None))
+    first.receive(
+        2,
+        REPORTS["B"].model_copy(update={"plan": fc.plan().digest}).to_json(indent=None),
+    )
     again = begin(tmp_path, {11: "", 12: "", 13: ""})
-    other = fc.report(PLAN, range(20, 40), site="A")  # of a randomized score, for example
+    other = fc.report(
+        PLAN, range(20, 40), site="A"
+    )  # of a randomized score, for example
     send(again, {11: "A", 12: "B", 13: "C"}, REPORTS | {"A": other})
     made = finish(again)
-    assert made.answered == ("A", "B", "C")  # the one of B that was kept answers another plan
+    assert made.answered == (
+        "A",
+        "B",
+        "C",
+    )  # the one of B that was kept answers another plan
     assert made.thresholds == fc.calibrate(PLAN, REPORTS.values()).thresholds
     (refusal,) = [refusal for refusal in made.refused if refusal.source == "node 11"]
     assert refusal.reason == "'A' has answered before: its report in the folder counts"
@@ -101,7 +119,10 @@ def test_a_round_that_nobody_answered_is_not_over(tmp_path):
 
 def test_a_folder_holds_the_answers_to_one_plan(tmp_path):
     send(begin(tmp_path))
-    with pytest.raises(ValueError, match=r"must be of this plan, but .* answers another one, .*plan\.json"):
+    with pytest.raises(
+        ValueError,
+        match=r"must be of this plan, but .* answers another one, .*plan\.json",
+    ):
         Folder(tmp_path, fc.plan(n_sites=3))
     other = tmp_path / "other"
     other.mkdir()
@@ -139,7 +160,9 @@ def test_a_report_may_be_put_there_and_what_is_none_is_refused_and_named(tmp_pat
     send(found)
     made = finish(found)
     assert made.n_answers == 3
-    assert [refusal.source for refusal in made.refused] == [str(tmp_path / "notes.json")]
+    assert [refusal.source for refusal in made.refused] == [
+        str(tmp_path / "notes.json")
+    ]
 
 
 def test_a_report_of_the_longest_curve_is_read_again(tmp_path):
@@ -165,27 +188,43 @@ def test_refused_reports_stop_the_calibration_and_nobody_is_asked_again(tmp_path
     assert finish(again).n_answers == 1
 
 
-MODEL = {"layer/0.weight": np.arange(6.0).reshape(2, 3), "": np.float32(0.5), "é.npy": np.array([True])}
+MODEL = {
+    "layer/0.weight": np.arange(6.0).reshape(2, 3),
+    "": np.float32(0.5),
+    "é.npy": np.array([True]),
+}
 
 
 class TestModels:
-    """The model is kept beside the answers: retraining hardly ever gives the same one."""
+    """The model is kept beside the answers: retraining hardly ever gives the same
+    one.
+    """
 
     def test_a_model_comes_back_with_names_types_and_order(self, tmp_path):
         Folder(tmp_path, PLAN, model="sha256:1", parameters=MODEL)
         kept = Folder.read_model(tmp_path)
         assert list(kept) == list(MODEL)
-        assert model_digest(kept) == model_digest({name: np.asarray(array) for name, array in MODEL.items()})
+        assert model_digest(kept) == model_digest(
+            {name: np.asarray(array) for name, array in MODEL.items()}
+        )
 
     def test_a_round_is_resumed_without_the_model(self, tmp_path):
-        Folder(tmp_path, PLAN, model="sha256:1", parameters=MODEL).keep("1", "A", REPORTS["A"])
+        Folder(tmp_path, PLAN, model="sha256:1", parameters=MODEL).keep(
+            "1", "A", REPORTS["A"]
+        )
         again = Folder(tmp_path, PLAN)
         assert again.model == "sha256:1"
-        assert ReportCollection(PLAN, NAMED, engine="Test", log=LOG, folder=again).to_ask == (2, 3)
-        with pytest.raises(ValueError, match=r"under another one \(sha256:1, not sha256:2\)"):
+        assert ReportCollection(
+            PLAN, NAMED, engine="Test", log=LOG, folder=again
+        ).to_ask == (2, 3)
+        with pytest.raises(
+            ValueError, match=r"under another one \(sha256:1, not sha256:2\)"
+        ):
             Folder(tmp_path, PLAN, model="sha256:2", parameters=MODEL)
 
-    def test_a_folder_that_died_before_it_was_ready_keeps_the_next_model(self, tmp_path):
+    def test_a_folder_that_died_before_it_was_ready_keeps_the_next_model(
+        self, tmp_path
+    ):
         Folder(tmp_path, PLAN, model="sha256:1", parameters=MODEL)
         (tmp_path / "model.txt").unlink()
         Folder(tmp_path, PLAN, model="sha256:2", parameters={"w": np.ones(2)})
@@ -196,11 +235,20 @@ class TestModels:
 
     def test_what_is_no_model_is_refused_and_nothing_is_unpickled(self, tmp_path):
         assert Folder.read_model(tmp_path / "nowhere") is None
-        with pytest.raises(ValueError, match="parameter 'w' of the model must be an array of numbers"):
-            Folder(tmp_path / "round", PLAN, model="sha256:1", parameters={"w": np.array([object()])})
+        with pytest.raises(
+            ValueError, match="parameter 'w' of the model must be an array of numbers"
+        ):
+            Folder(
+                tmp_path / "round",
+                PLAN,
+                model="sha256:1",
+                parameters={"w": np.array([object()])},
+            )
         for content in (b"", b"PK", b"PK\x03\x04" + bytes(50)):
             (tmp_path / "model.npz").write_bytes(content)
-            with pytest.raises(ValueError, match=r"model\.npz: not a model that was kept"):
+            with pytest.raises(
+                ValueError, match=r"model\.npz: not a model that was kept"
+            ):
                 Folder.read_model(tmp_path)
         np.savez(tmp_path / "model.npz", names=np.array([object()]))
         with pytest.raises(ValueError, match="not a model that was kept"):

@@ -1,4 +1,6 @@
-"""What travels in a round: the plan one way, the report the other, both read with suspicion."""
+"""What travels in a round: the plan one way, the report the other, both read with
+suspicion.
+"""
 
 import zlib
 
@@ -49,9 +51,9 @@ def test_what_is_no_report_is_refused(packed, reason):
 def test_a_report_on_many_groups_may_be_as_long_as_it_takes():
     labels = [f"{'a class with a long name ' * 7}{i}" for i in range(300)]
     plan = fc.plan(groups=dict.fromkeys(labels), confidence_level=0.5)
-    packed = fc.report(plan, range(300), groups=labels, site="A", policy=fc.SitePolicy.unlimited()).to_json(
-        indent=None
-    )
+    packed = fc.report(
+        plan, range(300), groups=labels, site="A", policy=fc.SitePolicy.unlimited()
+    ).to_json(indent=None)
     assert len(packed) > rounds.longest_report(PLAN)
     with pytest.raises(fc.DocumentError, match="more than 65536"):
         rounds.unpack_report(packed)

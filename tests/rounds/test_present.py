@@ -39,7 +39,9 @@ def test_names_suffice_exactly_if_their_calibration_has_finite_thresholds(option
     plan = fc.plan(n_points=SIZES, **options)
     for there in ("A", "C", "AB", "BC", "ABC"):
         asked = [site for site in there if site in plan.designs[0].asked_names]
-        finite = bool(asked) and threshold_of(plan, {site: SIZES[site] for site in asked})
+        finite = bool(asked) and threshold_of(
+            plan, {site: SIZES[site] for site in asked}
+        )
         assert suffices(plan, list(there)) == finite, there
 
 
@@ -54,10 +56,15 @@ def test_names_suffice_exactly_if_their_calibration_has_finite_thresholds(option
         {"n_points": 79, "promise": "mixture"},
     ],
 )
-def test_the_number_of_equal_sites_is_the_smallest_whose_calibration_has_finite_thresholds(options):
+def test_the_number_of_equal_sites_is_the_smallest_with_finite_thresholds(
+    options,
+):
     plan = fc.plan(n_sites=12, **options)
     n, fewest = options["n_points"], 2 * plan.max_faulty + 1
-    finite = [threshold_of(plan, dict.fromkeys(map(str, range(m)), n)) for m in range(fewest, 13)]
+    finite = [
+        threshold_of(plan, dict.fromkeys(map(str, range(m)), n))
+        for m in range(fewest, 13)
+    ]
     assert finite == sorted(finite)
     assert sites_needed(plan) == fewest + finite.index(True)
     assert [suffices(plan, m) for m in range(fewest, 13)] == finite
@@ -105,14 +112,32 @@ def test_the_log_names_who_is_there_and_who_is_missing(caplog):
             UNEVEN,
             "AB",
             {},
-            r"at least 3 sites must be there, got 2 of 3 \(missing: 'C'\); min_sites=2 starts",
+            (
+                r"at least 3 sites must be there, got 2 of 3 \(missing: 'C'\);"
+                r" min_sites=2 starts"
+            ),
         ),
-        (UNEVEN, ["", ""], {}, "at least 3 sites must be there, got 2 of 3; min_sites=2 starts"),
+        (
+            UNEVEN,
+            ["", ""],
+            {},
+            "at least 3 sites must be there, got 2 of 3; min_sites=2 starts",
+        ),
         (UNEVEN, "ABC", {"minimum": 4}, "at least 4 sites must be there, got 3 of 3"),
         (UNEVEN, "A", {"minimum": 0}, "min_sites"),
-        (fc.plan(n_sites=2, n_points=80), [], {}, "at least 2 sites must be there, got 0 of 2$"),
+        (
+            fc.plan(n_sites=2, n_points=80),
+            [],
+            {},
+            "at least 2 sites must be there, got 0 of 2$",
+        ),
         (fc.plan(n_sites=6), [""], {}, "at least 6 sites must be there, got 1 of 6"),
-        (fc.plan(promise="new-site"), [""], {}, "at least 9 sites must be there, got 1;"),
+        (
+            fc.plan(promise="new-site"),
+            [""],
+            {},
+            "at least 9 sites must be there, got 1;",
+        ),
     ],
 )
 def test_too_few_are_refused(plan, names, options, reason):

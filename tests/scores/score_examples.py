@@ -6,7 +6,15 @@ from fractions import Fraction
 import numpy as np
 from hypothesis import strategies as st
 
-from fedconformal.scores import APS, LAC, RAPS, Absolute, EmptySetWarning, Normalized, QuantileRegression
+from fedconformal.scores import (
+    APS,
+    LAC,
+    RAPS,
+    Absolute,
+    EmptySetWarning,
+    Normalized,
+    QuantileRegression,
+)
 
 INTERVAL_SCORES = [Absolute(), Normalized(), QuantileRegression()]
 PREDICTIONS = {
@@ -14,7 +22,13 @@ PREDICTIONS = {
     "normalized": [[2.0, 0.5], [7.0, 2.0]],
     "cqr": [[1.0, 3.0], [6.0, 8.0]],
 }
-DETERMINISTIC = [LAC(), APS(), RAPS(penalty=0.25, k_reg=2), RAPS(penalty=1.0, k_reg=0), RAPS(penalty=0.0)]
+DETERMINISTIC = [
+    LAC(),
+    APS(),
+    RAPS(penalty=0.25, k_reg=2),
+    RAPS(penalty=1.0, k_reg=0),
+    RAPS(penalty=0.0),
+]
 RANDOMIZED = [APS(randomized=True), RAPS(penalty=0.25, k_reg=1, randomized=True)]
 
 inf = np.inf
@@ -43,9 +57,13 @@ def quietly(score, prediction, threshold):
 
 @st.composite
 def dyadic_rows(draw):
-    """Probabilities in sixteenths, with many ties and zeros: their sums are exact in floats."""
+    """Probabilities in sixteenths, with many ties and zeros: their sums are exact in
+    floats.
+    """
     n_classes = draw(st.integers(2, 7))
-    cuts = draw(st.lists(st.integers(0, 16), min_size=n_classes - 1, max_size=n_classes - 1))
+    cuts = draw(
+        st.lists(st.integers(0, 16), min_size=n_classes - 1, max_size=n_classes - 1)
+    )
     return np.diff([0, *sorted(cuts), 16]) / 16
 
 
@@ -54,14 +72,18 @@ def float_rows(draw):
     """A few rows of any probabilities, with ties now and then."""
     shape = draw(st.integers(1, 5)), draw(st.integers(2, 6))
     size = shape[0] * shape[1]
-    weights = np.reshape(draw(st.lists(st.floats(0.01, 1), min_size=size, max_size=size)), shape)
+    weights = np.reshape(
+        draw(st.lists(st.floats(0.01, 1), min_size=size, max_size=size)), shape
+    )
     return weights / weights.sum(axis=1, keepdims=True)
 
 
 def scores_of_all_labels(score, prediction, **u):
     """Ask for the score of every label of every row, one label at a time."""
     n, n_classes = prediction.shape
-    return np.stack([score.score(np.full(n, c), prediction, **u) for c in range(n_classes)], axis=1)
+    return np.stack(
+        [score.score(np.full(n, c), prediction, **u) for c in range(n_classes)], axis=1
+    )
 
 
 def by_definition(score, row, label, u=0):
@@ -73,7 +95,9 @@ def by_definition(score, row, label, u=0):
     for rank, c in enumerate(sorted(range(len(p)), key=lambda c: (-p[c], c)), start=1):
         total += p[c]
         if c == label:
-            penalty, k_reg = (score.penalty, score.k_reg) if isinstance(score, RAPS) else (0, 0)
+            penalty, k_reg = (
+                (score.penalty, score.k_reg) if isinstance(score, RAPS) else (0, 0)
+            )
             return total - Fraction(u) * p[c] + Fraction(penalty) * max(0, rank - k_reg)
     raise AssertionError(label)
 

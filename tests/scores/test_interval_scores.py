@@ -1,4 +1,6 @@
-"""What holds for all scores of numbers: infinite outcomes and thresholds, empty sets, shapes, refusals."""
+"""What holds for all scores of numbers: infinite outcomes and thresholds, empty sets,
+shapes, refusals.
+"""
 
 import numpy as np
 import pytest
@@ -41,7 +43,9 @@ def test_an_infinite_threshold_gives_the_whole_line(score):
 @pytest.mark.parametrize("threshold", [-5e-324])
 def test_no_distance_is_negative(score, threshold):
     with pytest.warns(EmptySetWarning):
-        assert score.set(PREDICTIONS[score.name], threshold).tolist() == [[inf, -inf]] * 2
+        assert (
+            score.set(PREDICTIONS[score.name], threshold).tolist() == [[inf, -inf]] * 2
+        )
 
 
 def test_an_end_beyond_the_largest_float_is_infinite():
@@ -60,15 +64,30 @@ def test_several_thresholds_stand_on_the_last_axis(score):
         np.testing.assert_array_equal(together[:, :, j], alone)
 
 
-# --- refusals --------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("score", "y", "prediction", "message"),
     [
-        (Absolute(), [1.0], [1.0, 2.0], r"y must have shape \(2,\) to match prediction, got \(1,\)"),
-        (Absolute(), [[1.0], [2.0]], [1.0, 2.0], r"y must have 1 dimension\(s\), got shape \(2, 1\)"),
-        (Absolute(), [1.0], [[1.0]], r"prediction must have 1 dimension\(s\), got shape \(1, 1\)"),
+        (
+            Absolute(),
+            [1.0],
+            [1.0, 2.0],
+            r"y must have shape \(2,\) to match prediction, got \(1,\)",
+        ),
+        (
+            Absolute(),
+            [[1.0], [2.0]],
+            [1.0, 2.0],
+            r"y must have 1 dimension\(s\), got shape \(2, 1\)",
+        ),
+        (
+            Absolute(),
+            [1.0],
+            [[1.0]],
+            r"prediction must have 1 dimension\(s\), got shape \(1, 1\)",
+        ),
         (
             Absolute(),
             [1.0, np.nan, np.nan],
@@ -82,9 +101,24 @@ def test_several_thresholds_stand_on_the_last_axis(score):
             "prediction must be finite; .* 1 of 3 rows .*row 2, got nan",
         ),
         (Absolute(), ["1"], [1.0], "y must be an array of numbers, got dtype <U1"),
-        (Absolute(), [1.0], [None], "prediction must be an array of numbers, got dtype object"),
-        (Absolute(), [[1.0], [1.0, 2.0]], [1.0], "y must be an array of numbers: .*inhomogeneous"),
-        (Normalized(), [1.0], [[1.0, 1.0, 1.0]], r"prediction must have shape \(n, 2\), got \(1, 3\)"),
+        (
+            Absolute(),
+            [1.0],
+            [None],
+            "prediction must be an array of numbers, got dtype object",
+        ),
+        (
+            Absolute(),
+            [[1.0], [1.0, 2.0]],
+            [1.0],
+            "y must be an array of numbers: .*inhomogeneous",
+        ),
+        (
+            Normalized(),
+            [1.0],
+            [[1.0, 1.0, 1.0]],
+            r"prediction must have shape \(n, 2\), got \(1, 3\)",
+        ),
         (
             Normalized(),
             [1.0] * 3,
@@ -97,7 +131,12 @@ def test_several_thresholds_stand_on_the_last_axis(score):
             [[1.0, np.nan]],
             r"prediction must be finite; .* 1 of 1 rows .*row 0, got \[1.0, nan\]",
         ),
-        (CQR(), [1.0], [[1.0, 2.0, 3.0]], r"prediction must have shape \(n, 2\), got \(1, 3\)"),
+        (
+            CQR(),
+            [1.0],
+            [[1.0, 2.0, 3.0]],
+            r"prediction must have shape \(n, 2\), got \(1, 3\)",
+        ),
     ],
 )
 def test_scoring_refuses(score, y, prediction, message):
@@ -117,7 +156,10 @@ def test_sets_refuse_the_predictions_that_scoring_refuses(score):
     ("threshold", "message"),
     [
         (np.nan, "threshold must not be nan"),
-        ([[1.0]], r"threshold must be a number or a non-empty list, got shape \(1, 1\)"),
+        (
+            [[1.0]],
+            r"threshold must be a number or a non-empty list, got shape \(1, 1\)",
+        ),
         ([], r"got shape \(0,\)"),
         ("1", "threshold must be an array of numbers"),
         (True, "got a boolean"),
@@ -135,7 +177,7 @@ def test_absolute_is_the_distance():
 
 
 @given(p=reals, t=st.floats(0, 1e308), n_floats=steps, upper=st.booleans())
-def test_absolute_sets_hold_every_number_near_their_ends_that_scores_at_most_the_threshold(
+def test_absolute_sets_hold_every_number_near_their_ends_within_the_threshold(
     p, t, n_floats, upper
 ):
     y = step(min(max(p + t if upper else p - t, -1e308), 1e308), n_floats)
@@ -152,13 +194,21 @@ def test_absolute_sets_end_within_rounding_of_the_threshold(p, t):
 
 
 def test_normalized_is_the_distance_in_sigmas():
-    assert Normalized().score([3.0, 3.0], [[2.0, 0.5], [5.0, 4.0]]).tolist() == [2.0, 0.5]
+    assert Normalized().score([3.0, 3.0], [[2.0, 0.5], [5.0, 4.0]]).tolist() == [
+        2.0,
+        0.5,
+    ]
 
 
 # Here an allowance for one rounding instead of three leaves y out.
-@example(mean=0.018862261478379928, sigma=0.203109881257811, y=0.0006578066438071281, n_floats=0)
+@example(
+    mean=0.018862261478379928,
+    sigma=0.203109881257811,
+    y=0.0006578066438071281,
+    n_floats=0,
+)
 @given(mean=moderate, sigma=positive, y=moderate, n_floats=steps)
-def test_normalized_sets_are_the_numbers_that_score_at_most_the_threshold_up_to_rounding(
+def test_normalized_sets_are_the_numbers_within_the_threshold_up_to_rounding(
     mean, sigma, y, n_floats
 ):
     prediction = [[mean, sigma]]
@@ -175,7 +225,9 @@ def test_normalized_sets_are_the_numbers_that_score_at_most_the_threshold_up_to_
 
 
 def test_cqr_is_the_signed_distance_to_the_quantiles():
-    assert CQR().score([3.0, 5.0, 9.0], [[2.0, 6.0], [6.0, 8.0], [6.0, 8.0]]).tolist() == [-1.0, 1.0, 1.0]
+    assert CQR().score(
+        [3.0, 5.0, 9.0], [[2.0, 6.0], [6.0, 8.0], [6.0, 8.0]]
+    ).tolist() == [-1.0, 1.0, 1.0]
 
 
 def test_cqr_takes_crossing_quantiles_as_they_are():
@@ -187,7 +239,9 @@ def test_cqr_takes_crossing_quantiles_as_they_are():
 
 
 @given(ends=st.tuples(moderate, moderate), t=moderate, n_floats=steps, y=moderate)
-def test_cqr_sets_are_the_numbers_that_score_at_most_the_threshold_up_to_rounding(ends, t, n_floats, y):
+def test_cqr_sets_are_the_numbers_that_score_at_most_the_threshold_up_to_rounding(
+    ends, t, n_floats, y
+):
     prediction = [list(ends)]
     own = CQR().score([y], prediction)[0]
     assert holds(CQR().set(prediction, own)[0], y)
@@ -202,5 +256,9 @@ def test_cqr_sets_are_the_numbers_that_score_at_most_the_threshold_up_to_roundin
 
 def test_columns_that_seem_to_be_exchanged_are_warned_of():
     crossed = np.array([[2.0, 1.0], [3.0, 1.0], [0.0, 1.0]])
-    with pytest.warns(UserWarning, match="p95 is larger than p5 in 2 of 3 rows: are they exchanged"):
-        assert CQR().prediction_from(crossed, ["p95", "p5"]).tolist() == crossed.tolist()
+    with pytest.warns(
+        UserWarning, match="p95 is larger than p5 in 2 of 3 rows: are they exchanged"
+    ):
+        assert (
+            CQR().prediction_from(crossed, ["p95", "p5"]).tolist() == crossed.tolist()
+        )

@@ -1,4 +1,6 @@
-"""What holds for all scores of labels: definitions, and sets {y : score <= threshold}, bit for bit."""
+"""What holds for all scores of labels: definitions, and sets {y : score <= threshold},
+bit for bit.
+"""
 
 import numpy as np
 import pytest
@@ -29,7 +31,9 @@ def test_scores_are_their_definition(score, row):
 @given(row=dyadic_rows(), sixteenths=st.integers(0, 15))
 def test_randomized_scores_are_their_definition(score, row, sixteenths):
     u = sixteenths / 16
-    expected = [float(by_definition(score, row, label, u=u)) for label in range(len(row))]
+    expected = [
+        float(by_definition(score, row, label, u=u)) for label in range(len(row))
+    ]
     assert scores_of_all_labels(score, row[np.newaxis], u=[u])[0].tolist() == expected
 
 
@@ -44,7 +48,9 @@ def test_a_label_is_in_the_set_if_and_only_if_its_score_is_at_most_the_threshold
         np.testing.assert_array_equal(score.set(prediction, t), of_labels <= t)
 
 
-@pytest.mark.parametrize("score", [APS(randomized=True), RAPS(penalty=0.03, k_reg=1, randomized=True)])
+@pytest.mark.parametrize(
+    "score", [APS(randomized=True), RAPS(penalty=0.03, k_reg=1, randomized=True)]
+)
 @given(prediction=float_rows(), threshold=st.floats(-0.1, 1.5), data=st.data())
 def test_so_it_is_with_randomization(score, prediction, threshold, data):
     n = len(prediction)
@@ -74,19 +80,30 @@ def test_infinite_thresholds_give_all_labels_and_none(score):
     assert not score.set(prediction, -inf).any()
 
 
-# --- refusals --------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("y", "prediction", "message"),
     [
-        ([0], [[0.5, 0.5]] * 2, r"y must have shape \(2,\) to match prediction, got \(1,\)"),
+        (
+            [0],
+            [[0.5, 0.5]] * 2,
+            r"y must have shape \(2,\) to match prediction, got \(1,\)",
+        ),
         ([0], [0.5, 0.5], r"prediction must have 2 dimension\(s\), got shape \(2,\)"),
-        ([], np.empty((0, 0)), r"prediction must have shape \(n, n_classes\), got \(0, 0\)"),
+        (
+            [],
+            np.empty((0, 0)),
+            r"prediction must have shape \(n, n_classes\), got \(0, 0\)",
+        ),
         (
             [0, 2, 3],
             [[0.5, 0.5]] * 3,
-            "y must be class indices from 0 to 1; violated in 2 of 3 rows .*row 1, got 2",
+            (
+                "y must be class indices from 0 to 1; violated in 2 of 3 rows .*row 1,"
+                " got 2"
+            ),
         ),
         ([0.5], [[0.5, 0.5]], "y must be class indices from 0 to 1; .* row 0, got 0.5"),
         (
@@ -103,7 +120,10 @@ def test_infinite_thresholds_give_all_labels_and_none(score):
         (
             [0] * 2,
             [[0.5, 0.5], [1.1, -0.1]],
-            r"prediction must hold probabilities, from 0 to 1; .* row 1, got \[1.1, -0.1\]",
+            (
+                r"prediction must hold probabilities, from 0 to 1; .* row 1, got \[1.1,"
+                r" -0.1\]"
+            ),
         ),
         (
             [0] * 3,
@@ -133,7 +153,10 @@ def test_a_bad_row_is_found_by_its_number_in_whichever_block(monkeypatch):
     [
         (None, "u is missing: with randomized=True give n numbers"),
         ([0.5], r"u must have shape \(2,\) to match prediction, got \(1,\)"),
-        ([0.5, 1.0], r"u must lie in \[0, 1\); violated in 1 of 2 rows \(first: row 1, got 1.0"),
+        (
+            [0.5, 1.0],
+            r"u must lie in \[0, 1\); violated in 1 of 2 rows \(first: row 1, got 1.0",
+        ),
         ([0.5, np.nan], r"u must lie in \[0, 1\); .* row 1, got nan"),
     ],
 )
@@ -162,12 +185,19 @@ def test_probabilities_of_a_float32_network_are_taken_and_left_alone():
 
 def test_equal_probabilities_rank_by_class_index():
     row = [[0.25, 0.25, 0.25, 0.25]]
-    assert scores_of_all_labels(APS(), np.array(row))[0].tolist() == [0.25, 0.5, 0.75, 1.0]
+    assert scores_of_all_labels(APS(), np.array(row))[0].tolist() == [
+        0.25,
+        0.5,
+        0.75,
+        1.0,
+    ]
     assert APS().set(row, 0.5).tolist() == [[True, True, False, False]]
 
 
 def test_randomized_aps_with_the_true_probabilities_covers_with_probability_threshold():
-    """200,000 rows; by Hoeffding each level is off by more than 0.0065 with probability < 1e-7."""
+    """200,000 rows; by Hoeffding each level is off by more than 0.0065 with probability
+    < 1e-7.
+    """
     rng = np.random.default_rng(7)
     prediction = rng.dirichlet(np.full(6, 0.5), 200_000)
     y = labels_drawn_from(prediction, rng)

@@ -12,7 +12,9 @@ from fedconformal import scores
 from fedconformal.scores import RAPS
 
 
-@pytest.mark.parametrize("score", [*INTERVAL_SCORES, scores.LAC(), scores.APS(randomized=True), RAPS(0.5, 2)])
+@pytest.mark.parametrize(
+    "score", [*INTERVAL_SCORES, scores.LAC(), scores.APS(randomized=True), RAPS(0.5, 2)]
+)
 def test_a_score_comes_back_from_its_name_and_parameters(score):
     document = json.loads(json.dumps({"name": score.name, **score.parameters()}))
     assert scores.from_name(**document) == score
@@ -21,18 +23,25 @@ def test_a_score_comes_back_from_its_name_and_parameters(score):
 
 @pytest.mark.parametrize("name", ["Absolute", None, ["lac"]])
 def test_an_unknown_name_is_refused_with_the_known_ones(name):
-    with pytest.raises(ValueError, match="'lac', 'aps', 'raps', 'missed-labels', 'missed-pixels', got"):
+    with pytest.raises(
+        ValueError, match="'lac', 'aps', 'raps', 'missed-labels', 'missed-pixels', got"
+    ):
         scores.from_name(name)
 
 
 def test_an_unknown_parameter_is_refused_with_the_known_ones():
-    with pytest.raises(ValueError, match="'absolute' has no parameter 'penalty'; it takes no parameters"):
+    with pytest.raises(
+        ValueError,
+        match="'absolute' has no parameter 'penalty'; it takes no parameters",
+    ):
         scores.from_name("absolute", penalty=1)
-    with pytest.raises(ValueError, match="'lambda'; it takes penalty, k_reg, randomized"):
+    with pytest.raises(
+        ValueError, match="'lambda'; it takes penalty, k_reg, randomized"
+    ):
         scores.from_name("raps", **{"lambda": 1})
 
 
-# --- scores of other packages ----------------------------------------------------------------
+# --- scores of other packages ---------------------------------------------------------
 
 PACKAGE = """
 from dataclasses import dataclass
@@ -68,11 +77,16 @@ def installed(tmp_path):
     (tmp_path / "relative_scores.py").write_text(PACKAGE)
     metadata = tmp_path / "relative_scores-1.0.dist-info"
     metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: relative-scores\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text(
-        "[fedconformal.scores]\nrelative = relative_scores:Relative\nstranger = relative_scores:Stranger\n"
+    (metadata / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: relative-scores\nVersion: 1.0\n"
     )
-    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    (metadata / "entry_points.txt").write_text(
+        "[fedconformal.scores]\nrelative = relative_scores:Relative\nstranger ="
+        " relative_scores:Stranger\n"
+    )
+    path = os.pathsep.join(
+        [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
 
     def run(code):
         done = subprocess.run(
@@ -89,13 +103,21 @@ def installed(tmp_path):
 
 
 def test_a_package_adds_a_score_by_an_entry_point(installed):
-    tried = "try:\n    scores.from_name({})\nexcept ValueError as error:\n    print(error)\n"
+    tried = (
+        "try:\n    scores.from_name({})\nexcept ValueError as error:\n   "
+        " print(error)\n"
+    )
     printed = installed(
         "score = scores.from_name('relative', power=1)\n"
         "print(score, type(score).__module__, scores.is_registered(score))\n"
         "print(score.set([2.0], 0.5).tolist(), score.parameters())\n"
         "print(scores.list_scores(scores.IntervalScore))\n"
-        + "".join(map(tried.format, ("'relative'", "'relative', power=1, root=2", "'stranger'")))
+        + "".join(
+            map(
+                tried.format,
+                ("'relative'", "'relative', power=1, root=2", "'stranger'"),
+            )
+        )
     )
     assert printed[:-1] == [
         "Relative(power=1, offset=0.0) relative_scores True",
@@ -104,7 +126,9 @@ def test_a_package_adds_a_score_by_an_entry_point(installed):
         "score 'relative' needs parameter 'power'; it takes power, offset",
         "score 'relative' has no parameter 'root'; it takes power, offset",
     ]
-    assert printed[-1].startswith("score 'stranger' must be a subclass of IntervalScore or LabelScore, got")
+    assert printed[-1].startswith(
+        "score 'stranger' must be a subclass of IntervalScore or LabelScore, got"
+    )
 
 
 def test_a_score_that_has_the_name_of_another_is_not_registered():

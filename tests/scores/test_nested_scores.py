@@ -1,4 +1,6 @@
-"""Scores of a user's own family of sets: the same as a score's own, rounded up to the settings."""
+"""Scores of a user's own family of sets: the same as a score's own, rounded up to the
+settings.
+"""
 
 from itertools import product
 
@@ -40,7 +42,9 @@ def test_label_sets_are_the_score_of_labels_rounded_up():
     p = rng.dirichlet([1, 1, 1, 1], size=500)
     y, settings = rng.integers(4, size=500), np.linspace(0.1, 0.9, 9)
     nested = Nested(LAC().set, lambda sets, y: sets[np.arange(len(y)), y], settings)
-    np.testing.assert_array_equal(nested.score(y, p), round_up(LAC().score(y, p), settings))
+    np.testing.assert_array_equal(
+        nested.score(y, p), round_up(LAC().score(y, p), settings)
+    )
 
 
 def test_a_set_holds_an_outcome_exactly_if_its_score_is_at_most_the_threshold():
@@ -52,7 +56,9 @@ def test_a_set_holds_an_outcome_exactly_if_its_score_is_at_most_the_threshold():
     nested = Nested(around, between, settings)
     scores = nested.score(y, x)
     for threshold in [*settings, *(settings + 1e-3), settings[0] * 1.5, inf]:
-        np.testing.assert_array_equal(between(nested.set(x, threshold), y), scores <= threshold)
+        np.testing.assert_array_equal(
+            between(nested.set(x, threshold), y), scores <= threshold
+        )
 
 
 def test_sets_may_have_any_form():
@@ -62,13 +68,19 @@ def test_sets_may_have_any_form():
     def first(rows, t):
         return [set(order[row][: 3 if t == inf else int(t)]) for row in rows]
 
-    nested = Nested(first, lambda sets, y: [word in s for s, word in zip(sets, y, strict=True)], [1, 2])
+    nested = Nested(
+        first,
+        lambda sets, y: [word in s for s, word in zip(sets, y, strict=True)],
+        [1, 2],
+    )
     assert nested.score(["x", "x", "y"], ["a", "b", "b"]).tolist() == [1, 2, inf]
     assert nested.set(["b"], 2.9) == [{"z", "x"}]
 
 
 def test_coverage_is_at_least_the_exact_mean():
-    """Enumerate: uniform scores on 12 cells, exact; a grid that merges cells only raises the coverage."""
+    """Enumerate: uniform scores on 12 cells, exact; a grid that merges cells only
+    raises the coverage.
+    """
     cells, nested = np.arange(12) / 4, Nested(around, between, [0.5, 1.5, 2.0, 2.75])
     fine = Nested(around, between, cells)
     m, n, rank, votes = 2, 2, 2, 1
@@ -87,21 +99,27 @@ def test_coverage_is_at_least_the_exact_mean():
 def test_sets_that_are_not_nested_are_refused():
     moving = Nested(lambda x, t: around(x, t) + (10 if t == 2 else 0), between, [1, 2])
     with pytest.raises(
-        ValueError, match=r"^sets must be nested, each within the next; violated in 1 of 2 rows"
+        ValueError,
+        match=r"^sets must be nested, each within the next; violated in 1 of 2 rows",
     ):
         moving.score(np.array([0.0, 10.0]), np.zeros(2))
     bounded = Nested(lambda x, t: around(x, min(t, 5)), between, [1, 2])
     with pytest.raises(
-        ValueError, match=r"^sets must hold every outcome at t = inf; violated in 1 of 2 rows"
+        ValueError,
+        match=r"^sets must hold every outcome at t = inf; violated in 1 of 2 rows",
     ):
         bounded.score(np.array([0.0, 10.0]), np.zeros(2))
     with pytest.raises(ValueError, match="t = inf; violated in 1 of 2 rows"):
         Nested(around, between, [1]).score(np.array([0.0, np.nan]), np.zeros(2))
 
 
-@pytest.mark.parametrize("settings", [[], [1, 1], [2, 1], [1, inf], [np.nan], [-inf, 0]])
+@pytest.mark.parametrize(
+    "settings", [[], [1, 1], [2, 1], [1, inf], [np.nan], [-inf, 0]]
+)
 def test_settings_must_be_finite_and_rise(settings):
-    with pytest.raises(ValueError, match=r"^settings must be finite and rise, got \[.*\]$"):
+    with pytest.raises(
+        ValueError, match=r"^settings must be finite and rise, got \[.*\]$"
+    ):
         Nested(around, between, settings)
 
 
@@ -109,12 +127,22 @@ def test_other_mistakes_are_told_in_one_line():
     nested = Nested(around, between, [1, 2])
     for threshold in (0.5, np.nan):
         with pytest.raises(
-            ValueError, match=rf"^threshold must be at least the first setting, 1, got {threshold}$"
+            ValueError,
+            match=(
+                rf"^threshold must be at least the first setting, 1, got {threshold}$"
+            ),
         ):
             nested.set(np.zeros(2), threshold)
-    for wrong in (lambda sets, y: sets, lambda sets, y: np.ones(len(y)), lambda sets, y: True):
+    for wrong in (
+        lambda sets, y: sets,
+        lambda sets, y: np.ones(len(y)),
+        lambda sets, y: True,
+    ):
         with pytest.raises(
-            ValueError, match=r"^contains must return 2 booleans, one for each outcome, got .* t = 1$"
+            ValueError,
+            match=(
+                r"^contains must return 2 booleans, one for each outcome, got .* t = 1$"
+            ),
         ):
             Nested(around, wrong, [1, 2]).score(np.zeros(2), np.zeros(2))
 
@@ -123,7 +151,11 @@ def test_a_federation_calibrates_a_family():
     rng = np.random.default_rng(3)
     nested = Nested(around, between, np.linspace(0.05, 4, 80))
     cases = {site: rng.normal(size=(2, 100)) for site in "ABCDE"}
-    calibration = fc.conformalize({site: nested.score(y, x) for site, (y, x) in cases.items()})
-    exact = fc.conformalize({site: Absolute().score(y, x) for site, (y, x) in cases.items()})
+    calibration = fc.conformalize(
+        {site: nested.score(y, x) for site, (y, x) in cases.items()}
+    )
+    exact = fc.conformalize(
+        {site: Absolute().score(y, x) for site, (y, x) in cases.items()}
+    )
     assert calibration.threshold == round_up(exact.threshold, nested.settings[:-1])
     assert nested.set(np.zeros(1), calibration.threshold)[0, 1] == calibration.threshold

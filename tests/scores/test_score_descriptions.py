@@ -1,4 +1,6 @@
-"""What each score says of itself, and what all can do with it: no caller has to know which it is."""
+"""What each score says of itself, and what all can do with it: no caller has to know
+which it is.
+"""
 
 import contextlib
 
@@ -30,7 +32,7 @@ def table_of(score, rng, n):
     return rng.uniform(0.1, 1, size=(n, len(score.columns)))
 
 
-# --- columns ---------------------------------------------------------------------------------
+# --- columns --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("score", ALL_SCORES)
@@ -38,8 +40,13 @@ def test_a_table_becomes_what_the_score_takes(score):
     rng = np.random.default_rng(0)
     table = table_of(score, rng, 5)
     prediction = score.prediction_from(table, [f"c{i}" for i in range(table.shape[1])])
-    assert prediction.tolist() == (table[:, 0] if score.columns == ("prediction",) else table).tolist()
-    assert score.score(score.truth_from(np.zeros(5)), prediction, **score.draws(rng)).shape == (5,)
+    assert (
+        prediction.tolist()
+        == (table[:, 0] if score.columns == ("prediction",) else table).tolist()
+    )
+    assert score.score(
+        score.truth_from(np.zeros(5)), prediction, **score.draws(rng)
+    ).shape == (5,)
 
 
 @pytest.mark.parametrize(
@@ -48,11 +55,29 @@ def test_a_table_becomes_what_the_score_takes(score):
         (
             Absolute(),
             ["a", "b"],
-            r"^score 'absolute' needs one column: the prediction; got 2 columns \(a, b\)$",
+            (
+                r"^score 'absolute' needs one column: the prediction; got 2 columns"
+                r" \(a, b\)$"
+            ),
         ),
-        (Normalized(), ["mean"], r"needs two columns: the mean, then sigma; got 1 column \(mean\)$"),
-        (CQR(), ["a", "b", "c"], r"the lower quantile, then the upper; got 3 columns \(a, b, c\)$"),
-        (LAC(), [], r"'lac' needs one column per class: its probability, .*; got 0 columns \(\)$"),
+        (
+            Normalized(),
+            ["mean"],
+            r"needs two columns: the mean, then sigma; got 1 column \(mean\)$",
+        ),
+        (
+            CQR(),
+            ["a", "b", "c"],
+            r"the lower quantile, then the upper; got 3 columns \(a, b, c\)$",
+        ),
+        (
+            LAC(),
+            [],
+            (
+                r"'lac' needs one column per class: its probability, .*; got 0 columns"
+                r" \(\)$"
+            ),
+        ),
     ],
 )
 def test_other_columns_are_refused_with_their_names(score, names, message):
@@ -62,18 +87,21 @@ def test_other_columns_are_refused_with_their_names(score, names, message):
         score.prediction_from(np.zeros((3, len(names))))
 
 
-# --- truth -----------------------------------------------------------------------------------
+# --- truth ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("value", [0.5, -1.0, np.nan])
 @pytest.mark.parametrize("score", [LAC()])
 def test_what_is_no_class_number_is_refused(score, value):
-    message = r"^y.csv: column 'y' must hold class numbers 0, 1, \.\.\.; violated in 1 of 2 rows .*row 1"
+    message = (
+        r"^y.csv: column 'y' must hold class numbers 0, 1, \.\.\.; violated in 1 of 2"
+        r" rows .*row 1"
+    )
     with pytest.raises(ValueError, match=message):
         score.truth_from([0.0, value], argument="y.csv: column 'y'")
 
 
-# --- the largest value -----------------------------------------------------------------------
+# --- the largest value ----------------------------------------------------------------
 
 
 def test_only_probabilities_bound_scores():
@@ -87,26 +115,32 @@ def test_only_probabilities_bound_scores():
     }
 
 
-@pytest.mark.parametrize("score", [score for score in LABEL_SCORES if score.largest is not None])
+@pytest.mark.parametrize(
+    "score", [score for score in LABEL_SCORES if score.largest is not None]
+)
 @given(data=st.data())
 def test_no_score_is_above_the_largest(score, data):
     n_classes = data.draw(st.integers(1, 30))
-    weights = np.array(data.draw(st.lists(st.floats(0.01, 1), min_size=n_classes, max_size=n_classes)))
+    weights = np.array(
+        data.draw(st.lists(st.floats(0.01, 1), min_size=n_classes, max_size=n_classes))
+    )
     row = weights / weights.sum() * data.draw(st.floats(0.9995, 1.0005))
     every = np.arange(n_classes)
     values = score.score(
-        every, np.tile(np.minimum(row, 1), (n_classes, 1)), **score.draws(np.zeros(n_classes))
+        every,
+        np.tile(np.minimum(row, 1), (n_classes, 1)),
+        **score.draws(np.zeros(n_classes)),
     )
     assert values.max() <= score.largest
 
 
-# --- draws -----------------------------------------------------------------------------------
+# --- draws ----------------------------------------------------------------------------
 
 
-# --- words -----------------------------------------------------------------------------------
+# --- words ----------------------------------------------------------------------------
 
 
-# --- sets with thresholds of their own -------------------------------------------------------
+# --- sets with thresholds of their own ------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore::fedconformal.scores.EmptySetWarning")
@@ -138,19 +172,27 @@ def test_other_thresholds_are_refused(thresholds, message):
         Absolute().sets([1.0, 2.0], thresholds)
 
 
-# --- scores where no error may tell of a case ------------------------------------------------
+# --- scores where no error may tell of a case -----------------------------------------
 
 
 def row_by_row(score, y, table, **u):
-    """The score of each row by itself; NaN where the outcome is none or the row is refused."""
+    """The score of each row by itself; NaN where the outcome is none or the row is
+    refused.
+    """
     out = np.full(len(y), np.nan)
     for i, truth in enumerate(y):
         of_row = {name: values[i : i + 1] for name, values in u.items()}
-        row = table[i : i + 1, 0] if score.columns == ("prediction",) else table[i : i + 1]
+        row = (
+            table[i : i + 1, 0]
+            if score.columns == ("prediction",)
+            else table[i : i + 1]
+        )
         label = score.columns is None
         if np.isfinite(truth) and not (label and truth != int(truth)):
             with contextlib.suppress(ValueError, TypeError):
-                out[i] = score.score(np.array([int(truth) if label else truth]), row, **of_row)[0]
+                out[i] = score.score(
+                    np.array([int(truth) if label else truth]), row, **of_row
+                )[0]
     return out
 
 
@@ -160,21 +202,33 @@ def test_bad_rows_score_nan_and_the_others_what_they_score_alone(score, data):
     n = data.draw(st.integers(0, 12))
     n_columns = 2 if score.columns is None else len(score.columns)
     odd = st.sampled_from(ODD_PROBABILITIES if score.columns is None else ODD_NUMBERS)
-    table = np.array(data.draw(st.lists(odd, min_size=n * n_columns, max_size=n * n_columns)))
+    table = np.array(
+        data.draw(st.lists(odd, min_size=n * n_columns, max_size=n * n_columns))
+    )
     table = table.reshape(n, n_columns)
-    y = np.array(data.draw(st.lists(st.sampled_from(ODD_NUMBERS), min_size=n, max_size=n)))
+    y = np.array(
+        data.draw(st.lists(st.sampled_from(ODD_NUMBERS), min_size=n, max_size=n))
+    )
     u = score.draws(np.linspace(0, 0.9, n))
-    np.testing.assert_array_equal(score.scores_or_nan(y, table, **u), row_by_row(score, y, table, **u))
+    np.testing.assert_array_equal(
+        score.scores_or_nan(y, table, **u), row_by_row(score, y, table, **u)
+    )
 
 
 @pytest.mark.parametrize("score", INTERVAL_SCORES)
 def test_what_shapes_alone_tell_is_refused(score):
     table = np.reshape(PREDICTIONS[score.name], (2, -1))
-    with pytest.raises(ValueError, match=rf"needs .*; got {table.shape[1] + 1} columns \(a, b(, c)?\)"):
+    with pytest.raises(
+        ValueError, match=rf"needs .*; got {table.shape[1] + 1} columns \(a, b(, c)?\)"
+    ):
         score.scores_or_nan(
-            [1.0, 2.0], np.ones((2, table.shape[1] + 1)), ["a", "b", "c"][: table.shape[1] + 1]
+            [1.0, 2.0],
+            np.ones((2, table.shape[1] + 1)),
+            ["a", "b", "c"][: table.shape[1] + 1],
         )
-    with pytest.raises(ValueError, match=r"y must have shape \(2,\) to match prediction, got \(1,\)"):
+    with pytest.raises(
+        ValueError, match=r"y must have shape \(2,\) to match prediction, got \(1,\)"
+    ):
         score.scores_or_nan([1.0], table)
     with pytest.raises(ValueError, match="u was given"):
         score.scores_or_nan([1.0, 2.0], table, u=[0.5, 0.5])
@@ -183,10 +237,22 @@ def test_what_shapes_alone_tell_is_refused(score):
 @pytest.mark.parametrize(
     ("name", "threshold", "words"),
     [
-        ("absolute", 3.9396, "a prediction of 100 mm becomes about 96.06 to 103.94 mm."),
-        ("absolute", 0.0041, "a prediction of 0.1 mm becomes about 0.09590 to 0.10410 mm."),
+        (
+            "absolute",
+            3.9396,
+            "a prediction of 100 mm becomes about 96.06 to 103.94 mm.",
+        ),
+        (
+            "absolute",
+            0.0041,
+            "a prediction of 0.1 mm becomes about 0.09590 to 0.10410 mm.",
+        ),
         ("absolute", -1.0, "every set is empty"),
-        ("normalized", 2.0, "100 mm with a scale of 5 mm becomes about 90.0 to 110.0 mm."),
+        (
+            "normalized",
+            2.0,
+            "100 mm with a scale of 5 mm becomes about 90.0 to 110.0 mm.",
+        ),
         ("cqr", 1.5, "quantiles of 90 and 110 mm become about 88.50 to 111.50 mm."),
         ("lac", 0.9, "a predicted probability of 10.0\N{NO-BREAK SPACE}% or more"),
         ("lac", 1.0, "every set holds all labels"),

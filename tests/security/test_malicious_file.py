@@ -1,4 +1,6 @@
-"""Whatever bytes somebody sends, a reader answers or refuses, soon and with little memory, in plain words."""
+"""Whatever bytes somebody sends, a reader answers or refuses, soon and with little
+memory, in plain words.
+"""
 
 import json
 import logging
@@ -28,8 +30,21 @@ from fedconformal.documents import Check, Refusal
 RED = "\x1b[31mred\x1b[0m"
 """What would be red on a terminal."""
 
-HIDDEN = ["\x1b[2J", "\x9b31m", "\x07", "\x7f", "\u202e", "\u2066", "\u200b", "\ufeff", "\u2028", "\ud800"]
-"""Controls of a terminal or of the direction of text, no width, the end of a line, half a character."""
+HIDDEN = [
+    "\x1b[2J",
+    "\x9b31m",
+    "\x07",
+    "\x7f",
+    "\u202e",
+    "\u2066",
+    "\u200b",
+    "\ufeff",
+    "\u2028",
+    "\ud800",
+]
+"""Controls of a terminal or of the direction of text, no width, the end of a line, half
+a character.
+"""
 
 SIZES = {"A": 30, "B": 30, "C": 50}
 PLAN = fc.plan(n_points=SIZES, confidence_level=0.8)
@@ -45,13 +60,23 @@ def text(fields):
 
 class TestSize:
     @pytest.mark.nightly
-    @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs to know how large it is")
-    def test_every_file_is_read_or_refused_with_two_seconds_and_500_megabytes(self, tmp_path):
-        """Processor time, and memory beyond what the interpreter has with everything imported."""
+    @pytest.mark.skipif(
+        not Path("/proc/self/statm").exists(), reason="needs to know how large it is"
+    )
+    def test_every_file_is_read_or_refused_with_two_seconds_and_500_megabytes(
+        self, tmp_path
+    ):
+        """Processor time, and memory beyond what the interpreter has with everything
+        imported.
+        """
         files = hostile_files.files()
         for name, written in files.items():
             (tmp_path / f"{name}.json").write_bytes(written)
-        command = [sys.executable, hostile_files.__file__, *map(str, sorted(tmp_path.iterdir()))]
+        command = [
+            sys.executable,
+            hostile_files.__file__,
+            *map(str, sorted(tmp_path.iterdir())),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         outcomes = json.loads(done.stdout)
@@ -66,11 +91,21 @@ class TestSize:
             (Check, 64 * 2**10, 2**20),
         ],
     )
-    def test_each_kind_has_a_limit_that_is_checked_before_parsing(self, kind, size, largest, monkeypatch):
+    def test_each_kind_has_a_limit_that_is_checked_before_parsing(
+        self, kind, size, largest, monkeypatch
+    ):
         assert (kind.limit.size, kind.limit.largest) == (size, largest)
-        monkeypatch.setattr(json.JSONDecoder, "decode", lambda *_, **__: pytest.fail("it was parsed"))
-        for sent in (b" " * (size + 1), " " * (largest + 1), b"[" * (kind.limit.items + 1)):
-            with pytest.raises(fc.DocumentError, match=rf"not a {kind.kind}: (larger than|more than)"):
+        monkeypatch.setattr(
+            json.JSONDecoder, "decode", lambda *_, **__: pytest.fail("it was parsed")
+        )
+        for sent in (
+            b" " * (size + 1),
+            " " * (largest + 1),
+            b"[" * (kind.limit.items + 1),
+        ):
+            with pytest.raises(
+                fc.DocumentError, match=rf"not a {kind.kind}: (larger than|more than)"
+            ):
                 kind.from_json(sent)
 
     def test_a_plan_that_names_sites_and_a_report_on_groups_may_be_larger(self):
@@ -91,19 +126,30 @@ class TestSize:
     def test_a_small_message_does_not_unpack_to_a_large_plan(self):
         bomb = zlib.compress(b'{"names":[' + b"[]," * 10**7 + b"[]]}", 9)
         assert len(bomb) < 61_000
-        with pytest.raises(fc.DocumentError, match="cut short, too large, or not alone"):
+        with pytest.raises(
+            fc.DocumentError, match="cut short, too large, or not alone"
+        ):
             rounds.unpack_plan(bomb)
         for junk in (b"", b"junk", zlib.compress(b"{}")[:-3]):
             with pytest.raises(fc.DocumentError, match="the plan in the message"):
                 rounds.unpack_plan(junk)
 
     def test_no_plan_allows_a_longer_report_than_can_be_read(self):
-        grouped = fc.plan(groups=dict.fromkeys(f"{i:04}" for i in range(1000)), confidence_level=[0.5, 0.9])
+        grouped = fc.plan(
+            groups=dict.fromkeys(f"{i:04}" for i in range(1000)),
+            confidence_level=[0.5, 0.9],
+        )
         assert rounds.longest_report(PLAN) == fc.Report.limit.size
-        assert fc.Report.limit.size < rounds.longest_report(grouped) <= fc.Report.limit.largest
+        assert (
+            fc.Report.limit.size
+            < rounds.longest_report(grouped)
+            <= fc.Report.limit.largest
+        )
 
     def test_the_longest_reports_without_groups_fit(self):
-        """25 levels of 20 numbers, or 10,001 counts, with as many digits as they can have, indented."""
+        """25 levels of 20 numbers, or 10,001 counts, with as many digits as they can
+        have, indented.
+        """
         values = tuple(-np.nextafter(1e-300, 1) * (1 + i) for i in range(20))
         sent = documents.Sent(ranks=tuple(range(2**30 - 20, 2**30)), values=values)
         longest = [
@@ -112,7 +158,12 @@ class TestSize:
         ]
         for payload in longest:
             part = documents.ReportPart(n=2**30, payload=payload)
-            report = fc.Report(plan=PLAN.digest, site="n" * 200, parts=(part,), signature=f"ed25519:{0:0128}")
+            report = fc.Report(
+                plan=PLAN.digest,
+                site="n" * 200,
+                parts=(part,),
+                signature=f"ed25519:{0:0128}",
+            )
             assert fc.Report.from_json(report.to_json()) == report
 
     def test_plans_on_the_largest_grids_can_be_read(self):
@@ -129,15 +180,29 @@ class TestContent:
             ({"sites.0.n": 2**30 + 1}, "less than or equal to 1073741824"),
             ({"message.levels.0.ranks.0": list(range(1, 28))}, "at most 20 items"),
             ({"message.levels": [{"ranks": [[1]]}] * 101}, "at most 100 items"),
-            ({"message.levels.0.votes": [[2**20 + 1]]}, "less than or equal to 1048576"),
-            ({"levels.0.votes": 10**42}, "votes: Input should be less than or equal to"),
-            ({"sites": [{"count": 10**7, "n": n} for n in (9, 10)]}, "at most 10,000,000 sites"),
+            (
+                {"message.levels.0.votes": [[2**20 + 1]]},
+                "less than or equal to 1048576",
+            ),
+            (
+                {"levels.0.votes": 10**42},
+                "votes: Input should be less than or equal to",
+            ),
+            (
+                {"sites": [{"count": 10**7, "n": n} for n in (9, 10)]},
+                "at most 10,000,000 sites",
+            ),
         ],
     )
     def test_what_a_plan_counts_is_limited(self, changes, words):
         plan = fc.plan(n_sites=1, n_points=9)
         with pytest.raises(fc.DocumentError, match=words):
-            fc.Plan.from_json(forged(plan, {f"designs.0.{path}": value for path, value in changes.items()}))
+            fc.Plan.from_json(
+                forged(
+                    plan,
+                    {f"designs.0.{path}": value for path, value in changes.items()},
+                )
+            )
 
     def test_ten_million_equal_sites_can_be_planned_and_read(self):
         large = fc.plan(n_sites=10**7, n_points=20, confidence_level=0.9)
@@ -147,14 +212,22 @@ class TestContent:
 
     @pytest.mark.slow
     def test_levels_groups_and_cells_are_limited(self):
-        grouped = fc.plan(groups=dict.fromkeys(f"{i:04}" for i in range(1000)), confidence_level=0.5)
+        grouped = fc.plan(
+            groups=dict.fromkeys(f"{i:04}" for i in range(1000)), confidence_level=0.5
+        )
         fields = content(grouped)
         fields["designs"].append({**fields["designs"][0], "group": "more"})
         with pytest.raises(fc.DocumentError, match="at most 1000 items"):
             fc.Plan.from_json(text(fields))
-        with pytest.raises(ValueError, match="levels times groups must be at most 2,000, got 3,000"):
-            fc.plan(groups=dict.fromkeys(grouped.groups), confidence_level=[0.5, 0.6, 0.7])
-        with pytest.raises(ValueError, match="confidence_level must hold at most 100 levels, got 101"):
+        with pytest.raises(
+            ValueError, match="levels times groups must be at most 2,000, got 3,000"
+        ):
+            fc.plan(
+                groups=dict.fromkeys(grouped.groups), confidence_level=[0.5, 0.6, 0.7]
+            )
+        with pytest.raises(
+            ValueError, match="confidence_level must hold at most 100 levels, got 101"
+        ):
             fc.plan(confidence_level=[0.5 + i / 1000 for i in range(101)])
         with pytest.raises(ValueError, match="at most 500 numbers"):
             fc.plan(confidence_level=[0.5 + i / 100 for i in range(26)], numbers=20)
@@ -162,22 +235,33 @@ class TestContent:
         with pytest.raises(ValueError, match="at most 100,000, got 110,000"):
             fc.plan(groups=dict.fromkeys(map(str, range(11))), curve=grid)
         assert (
-            fc.plan(curve=grid, confidence_level=[0.5 + i / 100 for i in range(11)]).message.n_cells == 10_000
+            fc.plan(
+                curve=grid, confidence_level=[0.5 + i / 100 for i in range(11)]
+            ).message.n_cells
+            == 10_000
         )
 
     @pytest.mark.parametrize("field", ["count", "n"])
     def test_what_a_calibration_counts_is_limited(self, field):
         found = fc.calibrate(PLAN, [fc.report(PLAN, range(30), site="A")])
-        with pytest.raises(fc.DocumentError, match=rf"{field}: Input should be less than or equal to"):
-            fc.Calibration.from_json(forged(found, {f"parts.0.design.sites.0.{field}": 10**12}))
+        with pytest.raises(
+            fc.DocumentError, match=rf"{field}: Input should be less than or equal to"
+        ):
+            fc.Calibration.from_json(
+                forged(found, {f"parts.0.design.sites.0.{field}": 10**12})
+            )
 
     def test_many_faults_get_one_line(self):
-        with pytest.raises(fc.DocumentError, match=r"sites.0.count: Field required \(and \d more\)"):
+        with pytest.raises(
+            fc.DocumentError, match=r"sites.0.count: Field required \(and \d more\)"
+        ):
             fc.Plan.from_json(forged(PLAN, {"designs.0.sites": [{"x": 1}] * 1000}))
 
     def test_an_object_of_many_fields_is_refused_by_their_number(self):
         fields = content(PLAN) | {f"x{i}": 1 for i in range(200)}
-        with pytest.raises(fc.DocumentError, match="an object has 204 fields, more than 100"):
+        with pytest.raises(
+            fc.DocumentError, match="an object has 204 fields, more than 100"
+        ):
             fc.Plan.from_json(text(fields))
 
 
@@ -214,7 +298,9 @@ class TestNames:
     )
     def test_names_that_look_alike_are_refused(self, one, other):
         assert one != other
-        with pytest.raises(ValueError, match="look alike: give one of them another name"):
+        with pytest.raises(
+            ValueError, match="look alike: give one of them another name"
+        ):
             fc.plan([one, other])
         with pytest.raises(ValueError, match="look alike"):
             fc.plan(groups={"a": {one: 30}, "b": {other: 30}}, confidence_level=0.5)
@@ -231,7 +317,10 @@ class TestWords:
             assert len(shown) <= 50
 
     def test_printable_words_are_shown_as_they_are(self):
-        assert visible("São Paulo, 東京: 90\N{NO-BREAK SPACE}%") == "São Paulo, 東京: 90\N{NO-BREAK SPACE}%"
+        assert (
+            visible("São Paulo, 東京: 90\N{NO-BREAK SPACE}%")
+            == "São Paulo, 東京: 90\N{NO-BREAK SPACE}%"
+        )
         assert visible(RED) == "\\x1b[31mred\\x1b[0m"
 
     @pytest.mark.parametrize("control", HIDDEN)
@@ -255,14 +344,18 @@ class TestWords:
     def test_a_calibration_with_other_refusals_is_refused(self, field, words):
         reports = [fc.report(PLAN, range(n), site=name) for name, n in SIZES.items()]
         unreadable = [Refusal(source="a file", reason="no report")]
-        fields = content(fc.calibrate(PLAN, reports, on_refused="skip", unreadable=unreadable))
+        fields = content(
+            fc.calibrate(PLAN, reports, on_refused="skip", unreadable=unreadable)
+        )
         fields["refused"][0][field] = words
         with pytest.raises(fc.DocumentError, match=rf"refused.0.{field}: "):
             fc.Calibration.from_json(text(fields))
 
     def test_a_servers_log_shows_no_control_of_a_nodes_name(self, caplog):
         log = logging.getLogger("fedconformal.tests")
-        collection = rounds.ReportCollection(PLAN, {1: RED, 2: "B"}, engine="Flower", log=log)
+        collection = rounds.ReportCollection(
+            PLAN, {1: RED, 2: "B"}, engine="Flower", log=log
+        )
         collection.receive(1, "{}")
         collection.receive(2, fc.report(PLAN, range(30), site="B").to_json(indent=None))
         with caplog.at_level(logging.WARNING, log.name):
@@ -273,9 +366,14 @@ class TestWords:
     def test_a_page_shows_no_control(self):
         from fedconformal.pages import _render
 
-        template = _render._environment().from_string('<p title="{{ hint }}">{{ text }}</p>')
+        template = _render._environment().from_string(
+            '<p title="{{ hint }}">{{ text }}</p>'
+        )
         shown = template.render(text=f"{RED} \u202e <b>", hint="\u2066'")
-        assert shown == '<p title="\\u2066&#39;">\\x1b[31mred\\x1b[0m \\u202e &lt;b&gt;</p>'
+        assert (
+            shown
+            == '<p title="\\u2066&#39;">\\x1b[31mred\\x1b[0m \\u202e &lt;b&gt;</p>'
+        )
 
     def test_parameters_of_a_score_are_printable(self):
         fields = content(PLAN)
@@ -285,7 +383,9 @@ class TestWords:
 
 
 class TestFlower:
-    """A message that carries anything but what was asked for is refused, with a reason."""
+    """A message that carries anything but what was asked for is refused, with a
+    reason.
+    """
 
     @pytest.fixture(autouse=True)
     def identity(self):
@@ -315,10 +415,16 @@ class TestFlower:
 
         assert _client.read_field(Reply, "report") == packed
         for name, record in self.extras().items():
-            Reply.content = RecordDict({"conformal": ConfigRecord({"report": packed}), name: record})
-            with pytest.raises(fc.DocumentError, match=f"carries '{name}' beside the report"):
+            Reply.content = RecordDict(
+                {"conformal": ConfigRecord({"report": packed}), name: record}
+            )
+            with pytest.raises(
+                fc.DocumentError, match=f"carries '{name}' beside the report"
+            ):
                 rounds.unpack_report(_client.read_field(Reply, "report"))
-        Reply.content = RecordDict({"conformal": ConfigRecord({"report": packed, "model": b"x"})})
+        Reply.content = RecordDict(
+            {"conformal": ConfigRecord({"report": packed, "model": b"x"})}
+        )
         with pytest.raises(fc.DocumentError, match="carries 'model' beside the report"):
             rounds.unpack_report(_client.read_field(Reply, "report"))
 
@@ -330,13 +436,22 @@ class TestFlower:
         packed = ConfigRecord({"plan": rounds.pack_plan(PLAN)})
 
         class Question:
-            content = RecordDict({"conformal": packed, "arrays": ArrayRecord([np.zeros(3)])})
+            content = RecordDict(
+                {"conformal": packed, "arrays": ArrayRecord([np.zeros(3)])}
+            )
 
-        assert rounds.unpack_plan(_client.read_field(Question, "plan", beside="arrays")) == PLAN
+        assert (
+            rounds.unpack_plan(_client.read_field(Question, "plan", beside="arrays"))
+            == PLAN
+        )
         for name, record in self.extras().items():
             Question.content = RecordDict({"conformal": packed, name: record})
-            with pytest.raises(fc.DocumentError, match=f"carries '{name}' beside the plan"):
-                rounds.unpack_plan(_client.read_field(Question, "plan", beside="arrays"))
+            with pytest.raises(
+                fc.DocumentError, match=f"carries '{name}' beside the plan"
+            ):
+                rounds.unpack_plan(
+                    _client.read_field(Question, "plan", beside="arrays")
+                )
 
     def test_a_site_answers_it_with_a_code(self, caplog):
         failure = rounds.CALIBRATE.answer(
@@ -357,9 +472,12 @@ class TestOutputs:
         os.umask(before)
 
     @pytest.mark.parametrize(
-        ("mask_bits", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o027, 0o640), (0, 0o644)]
+        ("mask_bits", "mode"),
+        [(0o022, 0o644), (0o077, 0o600), (0o027, 0o640), (0, 0o644)],
     )
-    def test_an_output_has_the_permissions_that_the_umask_leaves(self, tmp_path, mask, mask_bits, mode):
+    def test_an_output_has_the_permissions_that_the_umask_leaves(
+        self, tmp_path, mask, mask_bits, mode
+    ):
         mask(mask_bits)
         _outputs.write_text(tmp_path / "plan.json", "{}", force=False)
         _outputs.write_text(tmp_path / "secret", "key", force=False, mode=0o600)
@@ -378,7 +496,10 @@ class TestOutputs:
         assert capsys.readouterr().err == ""
         Path("A.key").chmod(0o640)
         assert main(["keys", "show", "A.key"]) == 0
-        said = "fedconformal: A.key: others may read this private key; chmod 600 keeps it yours\n"
+        said = (
+            "fedconformal: A.key: others may read this private key; chmod 600 keeps it"
+            " yours\n"
+        )
         assert capsys.readouterr().err == said
 
     @pytest.mark.parametrize("suffix", ["csv", "parquet", "json"])
@@ -389,10 +510,15 @@ class TestOutputs:
             "parquet": frame.write_parquet,
             "json": lambda path: path.write_text("x" * 100_000),
         }
-        path, limits = tmp_path / f"out.{suffix}", resource.getrlimit(resource.RLIMIT_FSIZE)
+        path, limits = (
+            tmp_path / f"out.{suffix}",
+            resource.getrlimit(resource.RLIMIT_FSIZE),
+        )
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
         try:
-            with pytest.raises(ValueError, match=rf"out.{suffix}: cannot be written: .+") as caught:
+            with pytest.raises(
+                ValueError, match=rf"out.{suffix}: cannot be written: .+"
+            ) as caught:
                 _outputs.write_atomically(path, writers[suffix], force=False)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -407,32 +533,73 @@ class TestTables:
     def private(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         privacy = fc.Privacy(epsilon=10.0, bins=fc.Bins.uniform(0, 1, 20))
-        chosen = fc.plan(n_sites=5, n_points=60, confidence_level=0.5, privacy=privacy, score="absolute")
+        chosen = fc.plan(
+            n_sites=5,
+            n_points=60,
+            confidence_level=0.5,
+            privacy=privacy,
+            score="absolute",
+        )
         Path("plan.json").write_text(chosen.to_json())
         fc.Ledger.create("site.db").set_budget("D", 100)
-        return ["report", "plan.json", "--site", "A", "--ledger", "site.db", "--dataset", "D", "--yes"]
+        return [
+            "report",
+            "plan.json",
+            "--site",
+            "A",
+            "--ledger",
+            "site.db",
+            "--dataset",
+            "D",
+            "--yes",
+        ]
 
-    def test_private_scores_that_are_no_numbers_are_clipped_and_never_quoted(self, private, capsys):
-        odd = ["SECRET", "SECRET,and,more", "true", '"SECRET"', "1,5", "\xff", '"SECRET', ""]
-        Path("scores.csv").write_bytes("\n".join(["score", *["0.25"] * 52, *odd, ""]).encode("latin-1"))
+    def test_private_scores_that_are_no_numbers_are_clipped_and_never_quoted(
+        self, private, capsys
+    ):
+        odd = [
+            "SECRET",
+            "SECRET,and,more",
+            "true",
+            '"SECRET"',
+            "1,5",
+            "\xff",
+            '"SECRET',
+            "",
+        ]
+        Path("scores.csv").write_bytes(
+            "\n".join(["score", *["0.25"] * 52, *odd, ""]).encode("latin-1")
+        )
         assert main([*private, "scores.csv"]) == 0
         printed = capsys.readouterr()
         assert "SECRET" not in printed.out + printed.err
         assert "row" not in printed.err
 
-    def test_so_are_private_cases_and_columns_of_text_are_refused(self, private, capsys):
-        """A text of any length would decide whether a Parquet file can be read: its schema is public."""
-        pl.DataFrame({"score": ["0.25"] * 59 + ["SECRET"]}).write_parquet("scores.parquet")
+    def test_so_are_private_cases_and_columns_of_text_are_refused(
+        self, private, capsys
+    ):
+        """A text of any length would decide whether a Parquet file can be read: its
+        schema is public.
+        """
+        pl.DataFrame({"score": ["0.25"] * 59 + ["SECRET"]}).write_parquet(
+            "scores.parquet"
+        )
         fc.Ledger("site.db").set_budget("E", 100)
         assert main([*private, "scores.parquet", "--dataset", "E"]) == 2
-        Path("cases.csv").write_text("y,guess\n" + "1.0,0.75\n" * 58 + "SECRET,1\n1,SECRET\n")
-        assert main([*private, "cases.csv", "--target", "y", "--prediction", "guess"]) == 0
+        Path("cases.csv").write_text(
+            "y,guess\n" + "1.0,0.75\n" * 58 + "SECRET,1\n1,SECRET\n"
+        )
+        assert (
+            main([*private, "cases.csv", "--target", "y", "--prediction", "guess"]) == 0
+        )
         printed = capsys.readouterr()
         assert "SECRET" not in printed.out + printed.err
 
 
 class TestKeys:
-    """Points of small order, from the curve itself: -x^2 + y^2 = 1 + d x^2 y^2 modulo p."""
+    """Points of small order, from the curve itself: -x^2 + y^2 = 1 + d x^2 y^2 modulo
+    p.
+    """
 
     P = 2**255 - 19
     D = -121665 * pow(121666, -1, 2**255 - 19) % (2**255 - 19)
@@ -462,7 +629,9 @@ class TestKeys:
         return None
 
     def torsion(self):
-        """The eight points that the order of the curve's base point takes to nothing."""
+        """The eight points that the order of the curve's base point takes to
+        nothing.
+        """
         found, y = set(), 2
         while len(found) < 8:
             x = self.root((y * y - 1) * pow(self.D * y * y + 1, -1, self.P))
@@ -473,7 +642,9 @@ class TestKeys:
         return found
 
     def encodings(self):
-        """All ways to write these points: y need not be below p, and the sign of x = 0 may be any."""
+        """All ways to write these points: y need not be below p, and the sign of x = 0
+        may be any.
+        """
         for x, y in self.torsion():
             for written in (y, y + self.P):
                 for sign in {x & 1} if x else {0, 1}:
@@ -489,7 +660,9 @@ class TestKeys:
                 fc.plan(["A"], keys={"A": f"ed25519:{key.hex()}"})
 
     def test_a_signature_that_anyone_can_make_for_one_is_not_accepted(self):
-        """Nothing times the base point is nothing plus any multiple of the point of order 1."""
+        """Nothing times the base point is nothing plus any multiple of the point of
+        order 1.
+        """
         nothing = (1).to_bytes(32, "little")
         signed = fc.plan(["A"], keys={"A": fc.SigningKey.new().public_key})
         fields = content(signed)

@@ -1,4 +1,6 @@
-"""The reliability harness: a short run of every section, and broken code that it must find."""
+"""The reliability harness: a short run of every section, and broken code that it must
+find.
+"""
 
 import json
 import os
@@ -23,7 +25,9 @@ from torture import byzantine, federations, ledgers, records
 from torture._run import Section, run_section
 from torture.sections import SECTIONS
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="kills and traces processes the Linux way")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="kills and traces processes the Linux way"
+)
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -34,7 +38,9 @@ def test_no_violation(name):
 
 
 def finds(name, runs=300, step=1):
-    """Return whether a seed violates the invariant; the first one that does ends the search."""
+    """Return whether a seed violates the invariant; the first one that does ends the
+    search.
+    """
     seeds = range(0, runs * step, step)
     return any(run_section(SECTIONS[name], [seed]).violations for seed in seeds)
 
@@ -43,13 +49,19 @@ def finds(name, runs=300, step=1):
 def test_a_ledger_that_does_not_wait_for_the_disk_is_found(monkeypatch, level):
     """FULL does not wait for the directory, so that a deleted journal can come back.
 
-    The seal, which is written next, waits for the directory too; without that it is found.
+    The seal, which is written next, waits for the directory too; without that it is
+    found.
     """
     run, fsync = LedgerFile.run, os.fsync
     monkeypatch.setattr(
-        os, "fsync", lambda file: None if stat.S_ISDIR(os.fstat(file).st_mode) else fsync(file)
+        os,
+        "fsync",
+        lambda file: None if stat.S_ISDIR(os.fstat(file).st_mode) else fsync(file),
     )
-    slack = lambda file, statement, *values: run(file, statement.replace("= EXTRA", f"= {level}"), *values)  # noqa: E731
+
+    def slack(file, statement, *values):
+        return run(file, statement.replace("= EXTRA", f"= {level}"), *values)
+
     monkeypatch.setattr(LedgerFile, "run", slack)
     ledgers.trace_answer.cache_clear()
     try:
@@ -59,10 +71,17 @@ def test_a_ledger_that_does_not_wait_for_the_disk_is_found(monkeypatch, level):
 
 
 def test_a_ledger_that_draws_again_is_found(monkeypatch):
-    monkeypatch.setattr(fc.Ledger, "answer", lambda ledger, dataset, *, sample, **_: sample())
+    monkeypatch.setattr(
+        fc.Ledger, "answer", lambda ledger, dataset, *, sample, **_: sample()
+    )
     ledgers.trace_answer.cache_clear()
     try:
-        for name, runs in {"races": 2, "kills": 60, "full-disks": 10, "federations": 100}.items():
+        for name, runs in {
+            "races": 2,
+            "kills": 60,
+            "full-disks": 10,
+            "federations": 100,
+        }.items():
             assert finds(name, runs), name
     finally:
         ledgers.trace_answer.cache_clear()
@@ -77,11 +96,17 @@ def test_a_ledger_without_seals_is_found(monkeypatch):
         ledgers.undamaged.cache_clear()
 
 
-@pytest.mark.parametrize("broken", ["_check_mixture", "_check_new_sites", "check_each", "_check_cases"])
+@pytest.mark.parametrize(
+    "broken", ["_check_mixture", "_check_new_sites", "check_each", "_check_cases"]
+)
 def test_an_audit_that_accepts_too_much_is_found(monkeypatch, broken):
     for audit in (_ranks.RanksAudit, _ranks.CasesAudit):
         accept = {
-            key: (lambda _: (True, "")) if broken in {check.__name__, *check.__code__.co_names} else check
+            key: (
+                (lambda _: (True, ""))
+                if broken in {check.__name__, *check.__code__.co_names}
+                else check
+            )
             for key, check in audit.checks.items()
         }
         monkeypatch.setattr(audit, "checks", accept)
@@ -101,7 +126,9 @@ def test_a_site_without_limits_is_found(monkeypatch):
 
 
 def test_a_calibration_from_other_votes_is_found(monkeypatch):
-    monkeypatch.setattr(byzantine, "count_threshold", lambda votes, needed: max(votes)[0])
+    monkeypatch.setattr(
+        byzantine, "count_threshold", lambda votes, needed: max(votes)[0]
+    )
     assert finds("byzantine", 20)
 
 
@@ -117,7 +144,9 @@ def test_a_record_that_allows_any_second_sum_is_found(monkeypatch):
 
 
 @pytest.mark.parametrize("bound", ["received", "question"])
-def test_masks_that_are_bound_to_half_of_what_a_site_was_sent_are_found(monkeypatch, bound):
+def test_masks_that_are_bound_to_half_of_what_a_site_was_sent_are_found(
+    monkeypatch, bound
+):
     def salt(question, received, dataset):
         if bound == "question":
             return _masking.mask_salt(question, None, dataset)
@@ -142,7 +171,9 @@ def test_a_planner_that_answers_in_the_process_of_the_server_is_found(monkeypatc
 
 
 def test_a_reader_in_which_a_record_changes_others_is_found(monkeypatch):
-    monkeypatch.setattr(_csv, "_private_lines", lambda name, data: data)  # other line ends are line ends, too
+    monkeypatch.setattr(
+        _csv, "_private_lines", lambda name, data: data
+    )  # other line ends are line ends, too
     assert finds("records", 30)
 
 
@@ -151,7 +182,9 @@ def test_a_sixth_of_the_noise_is_found(monkeypatch):
     monkeypatch.setattr(
         _mechanisms,
         "_measurement",
-        lambda scale, epsilon, **options: measurement(scale / 6, 6 * epsilon, **options),
+        lambda scale, epsilon, **options: measurement(
+            scale / 6, 6 * epsilon, **options
+        ),
     )
     assert finds("privacy", 1)
 
@@ -159,11 +192,24 @@ def test_a_sixth_of_the_noise_is_found(monkeypatch):
 def test_one_record_through_the_command_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("plan.json").write_text(records.PLANS["absolute"].to_json())
-    options = ["--site", "A", "--dataset", "D", "--column", "score", "--yes", "--force", "-o", "r.json"]
+    options = [
+        "--site",
+        "A",
+        "--dataset",
+        "D",
+        "--column",
+        "score",
+        "--yes",
+        "--force",
+        "-o",
+        "r.json",
+    ]
     for i, record in enumerate([b"0.5", b"", b'"', b"1,2,3", b"\xff\x00\r", b"nan"]):
         Path("t.csv").write_bytes(b"score,id\n" + b"0.25,1\n" * 299 + record + b"\n")
         fc.Ledger.create(f"{i}.db").set_budget("D", 4)
-        assert main(["report", "plan.json", "t.csv", "--ledger", f"{i}.db", *options]) == 0
+        assert (
+            main(["report", "plan.json", "t.csv", "--ledger", f"{i}.db", *options]) == 0
+        )
         assert fc.Report.read("r.json").n == 300
 
 
@@ -198,7 +244,9 @@ def test_the_same_seed_is_the_same_federation():
 
     with TemporaryDirectory() as folder:
         for seed in range(6):
-            first, again = (released(seed, Path(folder, f"{seed} {run}")) for run in "ab")
+            first, again = (
+                released(seed, Path(folder, f"{seed} {run}")) for run in "ab"
+            )
             assert first == again
 
 
@@ -208,11 +256,17 @@ def never_three(seed):
 
 
 def test_a_violation_is_one_line_to_run_again(monkeypatch, capsys):
-    monkeypatch.setitem(command.SECTIONS, "toy", Section("toy", "toys", "never three", never_three, 10, 5))
+    monkeypatch.setitem(
+        command.SECTIONS,
+        "toy",
+        Section("toy", "toys", "never three", never_three, 10, 5),
+    )
     assert command.main(["toy", "--jobs", "2"]) == 1
     printed = capsys.readouterr().out
     assert "10 toys, 1 violations" in printed
-    assert "AssertionError: three\n    python -m torture toy --seed 3 --runs 1" in printed
+    assert (
+        "AssertionError: three\n    python -m torture toy --seed 3 --runs 1" in printed
+    )
     assert command.main(["toy", "--runs", "3"]) == 0
 
 

@@ -20,4 +20,6 @@ def floor(message: Message, context: Context) -> Message:
 
 @app.query("everything")
 def everything(message: Message, context: Context) -> Message:
-    return Message(RecordDict({"arrays": ArrayRecord([scores(context)])}), reply_to=message)
+    return Message(
+        RecordDict({"arrays": ArrayRecord([scores(context)])}), reply_to=message
+    )

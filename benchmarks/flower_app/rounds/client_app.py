@@ -9,7 +9,10 @@ app = bare_app.app
 def settings(context):
     """Key and policy of a site for masked rounds, and for those beside them."""
     number, folder = context.node_config["partition-id"], context.run_config["masked"]
-    files = {"signing-key": f"{folder}/site-{number}.pem", "policy": f"{folder}/site-{number}.toml"}
+    files = {
+        "signing-key": f"{folder}/site-{number}.pem",
+        "policy": f"{folder}/site-{number}.toml",
+    }
     return {"partition-id": number, **(files if folder else {})}
 
 

@@ -30,7 +30,10 @@ def main(grid: Grid, context: Context) -> None:
         "everything": lambda: pooled(query(grid, "everything")),
     }
     if config["masked"]:
-        plans = {path.stem: fc.Plan.read(path) for path in Path(config["masked"]).glob("*.json")}
+        plans = {
+            path.stem: fc.Plan.read(path)
+            for path in Path(config["masked"]).glob("*.json")
+        }
         counts = plans.pop("counts")
         rounds["counts"] = lambda: calibrate(grid, counts, timeout=TIMEOUT)
         rounds["masked"] = lambda: calibrate(grid, plans.popitem()[1], timeout=TIMEOUT)
@@ -49,7 +52,10 @@ def main(grid: Grid, context: Context) -> None:
 
 def query(grid, action):
     content = RecordDict({"config": ConfigRecord({"level": 0.9})})
-    messages = [Message(content, node, f"query.{action}", ttl=TIMEOUT) for node in grid.get_node_ids()]
+    messages = [
+        Message(content, node, f"query.{action}", ttl=TIMEOUT)
+        for node in grid.get_node_ids()
+    ]
     replies = list(grid.send_and_receive(messages, timeout=TIMEOUT))
     assert len(replies) == len(messages)
     return replies
@@ -61,13 +67,16 @@ def pooled(replies):
 
 
 class Scales:
-    """Bytes per site of a question and its reply, metadata and all, as Flower sends them."""
+    """Bytes per site of a question and its reply, metadata and all, as Flower sends
+    them.
+    """
 
     def __init__(self, grid):
         self.question, self.reply = 0, 0
         push, pull = grid.push_messages, grid.pull_messages
 
-        # The time that this takes is small beside a round, and the same kind for all three.
+        # The time that this takes is small beside a round, and the same kind for all
+        # three.
         def pushing(messages):
             messages = list(messages)
             sent = push(messages)
@@ -88,4 +97,6 @@ class Scales:
 
     @staticmethod
     def weight(message):
-        return sum(len(part.deflate()) for part in get_all_nested_objects(message).values())
+        return sum(
+            len(part.deflate()) for part in get_all_nested_objects(message).values()
+        )

@@ -1,1 +1,3 @@
-"""Several findings per patient: FedAvg over sites, then one number per site bounds the share missed."""
+"""Several findings per patient: FedAvg over sites, then one number per site bounds the
+share missed.
+"""

@@ -20,12 +20,17 @@ def train(message: Message, context: Context) -> Message:
     """One round of FedAvg."""
     X, y = patients(context, "train")
     model = task.train(message.content["arrays"].to_numpy_ndarrays(), X, y)
-    content = {"arrays": ArrayRecord(model), "metrics": MetricRecord({"num-examples": len(y)})}
+    content = {
+        "arrays": ArrayRecord(model),
+        "metrics": MetricRecord({"num-examples": len(y)}),
+    }
     return Message(RecordDict(content), reply_to=message)
 
 
 def calibration_cases(parameters, context: Context):
-    """Findings and their probabilities, of patients that are kept for the calibration."""
+    """Findings and their probabilities, of patients that are kept for the
+    calibration.
+    """
     X, y = patients(context, "calibration")
     return {"truth": y, "prediction": task.probabilities(parameters, X)}
 
@@ -35,12 +40,17 @@ add_conformal(app, calibration_cases)  # this line answers the server
 
 @app.query("risk")
 def risk(message: Message, context: Context) -> Message:
-    """Mean share of the findings of new patients that are missed, and of those that are selected."""
+    """Mean share of the findings of new patients that are missed, and of those that are
+    selected.
+    """
     X, y = patients(context, "test")
     selected = read_calibration(message).predict_set(
         task.probabilities(message.content["arrays"].to_numpy_ndarrays(), X)
     )
     missed = (y & ~selected).sum(axis=1) / np.maximum(y.sum(axis=1), 1)
-    metrics = {"site": context.node_config["partition-id"], "risk": float(missed.mean())}
+    metrics = {
+        "site": context.node_config["partition-id"],
+        "risk": float(missed.mean()),
+    }
     metrics["selected"] = float(selected.sum(axis=1).mean())
     return Message(RecordDict({"metrics": MetricRecord(metrics)}), reply_to=message)

@@ -1,19 +1,26 @@
-"""The patients of a site, made with a fixed seed, and the model: a logistic regression for each finding."""
+"""The patients of a site, made with a fixed seed, and the model: a logistic regression
+for each finding.
+"""
 
 import numpy as np
 
 N_MEASUREMENTS, N_FINDINGS = 12, 6
 WEIGHTS = np.random.default_rng(0).normal(size=(N_MEASUREMENTS, N_FINDINGS))
-# Sites differ in how many patients they have, how often findings are there, and how clearly they show.
+# Sites differ in how many patients they have, how often findings are there, and how
+# clearly they show.
 SITES = ((600, -1.5, 2.0), (900, -1.0, 1.5), (1200, -0.5, 1.0), (1500, 0.0, 0.5))
 
 
 def patients(site, part):
-    """Measurements and findings of a site's patients in one part: train, calibration or test."""
+    """Measurements and findings of a site's patients in one part: train, calibration or
+    test.
+    """
     n, frequency, clarity = SITES[site % len(SITES)]
     rng = np.random.default_rng([site, ("train", "calibration", "test").index(part)])
     X = rng.normal(size=(n, N_MEASUREMENTS))
-    return X, rng.random((n, N_FINDINGS)) < _sigmoid(clarity * (X @ WEIGHTS) + frequency)
+    return X, rng.random((n, N_FINDINGS)) < _sigmoid(
+        clarity * (X @ WEIGHTS) + frequency
+    )
 
 
 def initial_model():

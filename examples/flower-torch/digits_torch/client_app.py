@@ -30,7 +30,9 @@ def train(message: Message, context: Context) -> Message:
 
 
 def calibration_cases(arrays: ArrayRecord, context: Context):
-    """Digits and probabilities of the images that are kept for the calibration; the plan names the score."""
+    """Digits and probabilities of the images that are kept for the calibration; the
+    plan names the score.
+    """
     _, (X, y), _ = task.load(context)
     return {"truth": y.numpy(), "prediction": task.probabilities(network(arrays), X)}
 

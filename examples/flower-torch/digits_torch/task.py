@@ -1,4 +1,6 @@
-"""The data of a site and the model: a small network on scikit-learn's embedded digits."""
+"""The data of a site and the model: a small network on scikit-learn's embedded
+digits.
+"""
 
 import numpy as np
 import torch
@@ -7,10 +9,11 @@ from torch import nn
 
 
 def load(context):
-    """The site's images and digits, as (train, calibration, test) pairs: 40, 40 and 20 percent.
+    """The site's images and digits, as (train, calibration, test) pairs: 40, 40 and 20
+    percent.
 
-    They are in the site's own file, an .npz with ``X`` and ``y`` which its configuration names; in a
-    simulation they are a share of scikit-learn's.
+    They are in the site's own file, an .npz with ``X`` and ``y`` which its
+    configuration names; in a simulation they are a share of scikit-learn's.
     """
     given = context.node_config
     if "data" in given:
@@ -18,7 +21,9 @@ def load(context):
             X, y = content["X"], content["y"]
     else:
         X, y = load_digits(return_X_y=True)
-        mine = np.random.default_rng(0).permutation(len(y))[given["partition-id"] :: given["num-partitions"]]
+        mine = np.random.default_rng(0).permutation(len(y))[
+            given["partition-id"] :: given["num-partitions"]
+        ]
         X, y = X[mine] / 16, y[mine]
     X, y = torch.tensor(X, dtype=torch.float32), torch.tensor(y)
     a, b = int(0.4 * len(y)), int(0.8 * len(y))

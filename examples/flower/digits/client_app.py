@@ -10,7 +10,9 @@ app = ClientApp(mods=[sealed])
 
 
 def data(context: Context):
-    """The site's own file, which its configuration names; in a simulation a share of public digits."""
+    """The site's own file, which its configuration names; in a simulation a share of
+    public digits.
+    """
     given = context.node_config
     if "data" in given:
         return task.split(*task.read(given["data"]))
@@ -22,23 +24,32 @@ def train(message: Message, context: Context) -> Message:
     """One round of FedAvg."""
     (X, y), _, _ = data(context)
     model = task.train(message.content["arrays"].to_numpy_ndarrays(), X, y)
-    content = {"arrays": ArrayRecord(model), "metrics": MetricRecord({"num-examples": len(y)})}
+    content = {
+        "arrays": ArrayRecord(model),
+        "metrics": MetricRecord({"num-examples": len(y)}),
+    }
     return Message(RecordDict(content), reply_to=message)
 
 
 def calibration_cases(parameters, context: Context):
-    """Digits and probabilities of the images that are kept for the calibration; the plan names the score."""
+    """Digits and probabilities of the images that are kept for the calibration; the
+    plan names the score.
+    """
     _, (X, y), _ = data(context)
     return {"truth": y, "prediction": task.probabilities(parameters, X)}
 
 
 def new_cases(parameters, context: Context):
-    """The same for images that were never used, on which the site checks the calibration."""
+    """The same for images that were never used, on which the site checks the
+    calibration.
+    """
     _, _, (X, y) = data(context)
     return {"truth": y, "prediction": task.probabilities(parameters, X)}
 
 
-add_conformal(app, calibration_cases, check_scores_fn=new_cases)  # this line answers the server
+add_conformal(
+    app, calibration_cases, check_scores_fn=new_cases
+)  # this line answers the server
 
 
 @app.query("sets")

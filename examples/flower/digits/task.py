@@ -1,4 +1,6 @@
-"""The data of a site and the model: softmax regression on scikit-learn's embedded digits."""
+"""The data of a site and the model: softmax regression on scikit-learn's embedded
+digits.
+"""
 
 import numpy as np
 from sklearn.datasets import load_digits

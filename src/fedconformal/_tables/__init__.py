@@ -29,7 +29,9 @@ SUFFIXES = (".csv", ".tsv", ".txt", ".xlsx", ".parquet", ".npy")
 
 _MAGIC = {b"PAR1": ".parquet", b"\x93NUMPY": ".npy", b"PK\x03\x04": ".xlsx"}
 _KINDS = {".parquet": "Parquet", ".npy": ".npy", ".xlsx": "Excel"}
-_DOCUMENT = re.compile(rb"^\s*\{.{0,200}?\"format\"\s*:\s*\"fedconformal/([a-z]+)\"", re.DOTALL)
+_DOCUMENT = re.compile(
+    rb"^\s*\{.{0,200}?\"format\"\s*:\s*\"fedconformal/([a-z]+)\"", re.DOTALL
+)
 
 
 def read_column(
@@ -51,12 +53,14 @@ def read_column(
     column : str
         The name of the column; a file with one column needs none.
     nan : bool
-        Whether NaN, empty cells and cells that hold no number are allowed, and become NaN: of private scores
-        no error may tell, and no single case decides how the file is read.
+        Whether NaN, empty cells and cells that hold no number are allowed, and become
+        NaN: of private scores no error may tell, and no single case decides how the
+        file is read.
     dialect : Dialect
         Format of a CSV, as far as it was requested.
     advice : str
-        What to do about a file with several columns of which none is named, at the end of the error.
+        What to do about a file with several columns of which none is named, at the end
+        of the error.
 
     Returns
     -------
@@ -68,7 +72,9 @@ def read_column(
         If the file cannot be read, or the column is missing or holds something else.
     """
     source, requested = _Source(path), dialect or Dialect()
-    advice = advice or (": choose one with --column" if requested.has_options else ", and one is needed")
+    advice = advice or (
+        ": choose one with --column" if requested.has_options else ", and one is needed"
+    )
     first = None
     if source.kind == ".npy":
         if column is not None:
@@ -79,7 +85,10 @@ def read_column(
         only_column(source.name, noted["columns"], column, advice)
     else:
         table = _table(source, requested, private=nan)
-        values, first = table.numbers([table.only(column, advice)], nan=nan)[:, 0], table.first
+        values, first = (
+            table.numbers([table.only(column, advice)], nan=nan)[:, 0],
+            table.first,
+        )
     if values.size == 0:
         raise ValueError(f"{source.name}: no scores in it")
     if not nan:
@@ -88,7 +97,9 @@ def read_column(
     return values
 
 
-def read_table(path: Path, *, dialect: Dialect | None = None, private: bool = False) -> Table:
+def read_table(
+    path: Path, *, dialect: Dialect | None = None, private: bool = False
+) -> Table:
     """Return a whole table; .npy columns are called column_1, column_2, ...
 
     Parameters
@@ -119,7 +130,8 @@ def read_table(path: Path, *, dialect: Dialect | None = None, private: bool = Fa
 class _Source:
     """A file that exists and is not empty, or standard input.
 
-    Its ``kind`` is the suffix of the format that its first bytes show, regardless of its name; text is .csv.
+    Its ``kind`` is the suffix of the format that its first bytes show, regardless of
+    its name; text is .csv.
     """
 
     def __init__(self, path: Path) -> None:
@@ -132,19 +144,28 @@ class _Source:
         if is_file and not path.is_file():  # a pipe or device may never end
             raise ValueError(f"{path}: is not a regular file")
         self._content = None if is_file else standard_input()
-        with path.open("rb") if self._content is None else BytesIO(self._content) as file:
+        with (
+            path.open("rb") if self._content is None else BytesIO(self._content)
+        ) as file:
             start = file.read(1000)
-        self.kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), ".csv")
+        self.kind = next(
+            (kind for magic, kind in _MAGIC.items() if start.startswith(magic)), ".csv"
+        )
         if document := _DOCUMENT.match(start):
-            raise ValueError(f"{self.name}: this is a {document[1].decode()}, not a table")
+            raise ValueError(
+                f"{self.name}: this is a {document[1].decode()}, not a table"
+            )
         if is_file and suffix not in SUFFIXES:
-            raise ValueError(f"{path}: the name must end with one of {', '.join(SUFFIXES)}")
+            raise ValueError(
+                f"{path}: the name must end with one of {', '.join(SUFFIXES)}"
+            )
         if not start:
             raise ValueError(f"{path}: is empty")
         if suffix in _KINDS and suffix != self.kind:
             protected = ", or one that is protected by a password" * (suffix == ".xlsx")
             raise ValueError(
-                f"{path}: cannot be read as {_KINDS[suffix]}: it is another kind of file{protected}"
+                f"{path}: cannot be read as {_KINDS[suffix]}: it is another kind of"
+                f" file{protected}"
             )
 
     @property
@@ -153,12 +174,15 @@ class _Source:
         return self.path.read_bytes() if self._content is None else self._content
 
     def read(self, read: Callable[[Any], Any]) -> Any:
-        """Call a reader of another library; what it complains about becomes one line."""
+        """Call a reader of another library; what it complains about becomes one
+        line.
+        """
         try:
             return read(self.path if self._content is None else BytesIO(self._content))
         except Exception as error:
             raise ValueError(
-                f"{self.name}: cannot be read as {_KINDS[self.kind]}: {first_line(error)}"
+                f"{self.name}: cannot be read as {_KINDS[self.kind]}:"
+                f" {first_line(error)}"
             ) from None
 
     def read_limited(self, task: str, **options: Any) -> Any:
@@ -171,12 +195,16 @@ def _table(source: _Source, dialect: Dialect, *, private: bool) -> Table:
     if source.kind == ".npy":
         array = _npy(source, (1, 2), nan=private)
         check_width(source.name, 1 if array.ndim == 1 else array.shape[1])
-        columns = {f"column_{i + 1}": column for i, column in enumerate(np.atleast_2d(array.T))}
+        columns = {
+            f"column_{i + 1}": column for i, column in enumerate(np.atleast_2d(array.T))
+        }
         return Table(source.name, polars.DataFrame(columns), dialect)
     if source.kind == ".parquet":
         decimal = "." if private and dialect.decimal is None else dialect.decimal
         return Table(
-            source.name, source.read_limited("table", private=private)[1], replace(dialect, decimal=decimal)
+            source.name,
+            source.read_limited("table", private=private)[1],
+            replace(dialect, decimal=decimal),
         )
     if source.kind == ".xlsx":
         return _excel(source, dialect, private=private)
@@ -184,15 +212,15 @@ def _table(source: _Source, dialect: Dialect, *, private: bool) -> Table:
     return csv_table(source.name, source.data, dialect, private=private, tabs=tabs)
 
 
-# -- formats -----------------------------------------------------------------------------------------------
+# -- formats ---------------------------------------------------------------------------
 
 
 def _excel(source: _Source, requested: Dialect, *, private: bool) -> Table:
     """Read the first sheet; see `_worker`."""
     if private:
         raise ValueError(
-            f"{source.name}: for a private answer Excel is not read, as a sheet does not show whether its "
-            "last case is blank: save it as CSV (UTF-8)"
+            f"{source.name}: for a private answer Excel is not read, as a sheet does"
+            " not show whether its last case is blank: save it as CSV (UTF-8)"
         )
     try:
         need("fastexcel", extra="excel")
@@ -200,15 +228,31 @@ def _excel(source: _Source, requested: Dialect, *, private: bool) -> Table:
         raise ImportError(f"{source.name}: {error}; or save it as CSV") from None
     noted, cells = source.read_limited("excel")
     dialect = replace(requested, separator=None)
-    return Table(noted["name"], cells, dialect, noted["first"] + 1, noted["noticed"], noted["named"])
+    return Table(
+        noted["name"],
+        cells,
+        dialect,
+        noted["first"] + 1,
+        noted["noticed"],
+        noted["named"],
+    )
 
 
 def _npy(source: _Source, dimensions: tuple[int, ...], *, nan: bool) -> Any:
-    """Read an array; where cells without a number become NaN, one of text or complex numbers, too."""
+    """Read an array; where cells without a number become NaN, one of text or complex
+    numbers, too.
+    """
     array = source.read(partial(np.load, allow_pickle=False))
-    if array.ndim not in dimensions or array.dtype.kind not in ("iufbcUS" if nan else "iuf"):
+    if array.ndim not in dimensions or array.dtype.kind not in (
+        "iufbcUS" if nan else "iuf"
+    ):
         shape = "flat array" if dimensions == (1,) else "table"
         raise ValueError(
-            f"{source.name}: a {shape} of numbers is needed, got {array.dtype} of shape {array.shape}"
+            f"{source.name}: a {shape} of numbers is needed, got {array.dtype} of shape"
+            f" {array.shape}"
         )
-    return private_numbers(array.ravel()).reshape(array.shape) if nan and array.size else array
+    return (
+        private_numbers(array.ravel()).reshape(array.shape)
+        if nan and array.size
+        else array
+    )

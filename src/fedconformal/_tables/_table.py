@@ -1,4 +1,6 @@
-"""A table as it was read: columns by name, and the line of the file that each row comes from."""
+"""A table as it was read: columns by name, and the line of the file that each row comes
+from.
+"""
 
 import re
 from collections.abc import Sequence
@@ -14,10 +16,18 @@ from fedconformal._util import Bools, Floats
 polars: Any = need("polars", extra="cli")
 
 _MOST_COLUMNS = 25_000
-_WORDS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";", "point": "."}
+_WORDS = {
+    "tab": "\t",
+    "\\t": "\t",
+    "space": " ",
+    "comma": ",",
+    "semicolon": ";",
+    "point": ".",
+}
 _SIGNED = "^\\s*[+\u2212-]?"  # some programs write the minus of typographers
 _DECIMALS = {
-    sign: rf"{_SIGNED}(?:[0-9]+[{sign}][0-9]*|[{sign}][0-9]+)(?:[eE][+-]?[0-9]+)?\s*$" for sign in ".,"
+    sign: rf"{_SIGNED}(?:[0-9]+[{sign}][0-9]*|[{sign}][0-9]+)(?:[eE][+-]?[0-9]+)?\s*$"
+    for sign in ".,"
 }
 _AMBIGUOUS = rf"{_SIGNED}[1-9][0-9]{{0,2}}[.,][0-9]{{3}}\s*$"
 
@@ -50,26 +60,38 @@ class Dialect:
 
     def __post_init__(self) -> None:
         """Words become characters; what cannot be used is refused."""
-        separator, decimal = (_WORDS.get(mark or "", mark) for mark in (self.separator, self.decimal))
+        separator, decimal = (
+            _WORDS.get(mark or "", mark) for mark in (self.separator, self.decimal)
+        )
         object.__setattr__(self, "separator", separator)
         object.__setattr__(self, "decimal", decimal)
-        if separator is not None and (len(separator.encode()) != 1 or separator in '"\r\n'):
-            raise ValueError(f"separator must be one character, or tab or space, got {separator!r}")
+        if separator is not None and (
+            len(separator.encode()) != 1 or separator in '"\r\n'
+        ):
+            raise ValueError(
+                f"separator must be one character, or tab or space, got {separator!r}"
+            )
         if decimal not in (None, ".", ","):
             raise ValueError(f"decimal must be a point or a comma, got {decimal!r}")
         if decimal is not None and decimal == separator:
-            raise ValueError(f"separator and decimal must differ, got {decimal!r} for both")
+            raise ValueError(
+                f"separator and decimal must differ, got {decimal!r} for both"
+            )
         try:
             "".encode(self.encoding or "utf-8")
         except LookupError:
             raise ValueError(
-                "encoding must be one that Python knows, such as utf-8, utf-16 or latin-1, got "
-                f"{self.encoding!r}"
+                "encoding must be one that Python knows, such as utf-8, utf-16 or"
+                f" latin-1, got {self.encoding!r}"
             ) from None
 
 
-def only_column(file: str, columns: Sequence[str], column: str | None, advice: str) -> str:
-    """Return the column that is meant: the one that is named, or the only one; else an error with advice."""
+def only_column(
+    file: str, columns: Sequence[str], column: str | None, advice: str
+) -> str:
+    """Return the column that is meant: the one that is named, or the only one; else an
+    error with advice.
+    """
     if len(columns) == 1 if column is None else column in columns:
         return columns[0] if column is None else column
     there = ", ".join(columns)
@@ -78,8 +100,12 @@ def only_column(file: str, columns: Sequence[str], column: str | None, advice: s
     raise ValueError(f"{file}: no column {column!r}; there are {there}")
 
 
-def refuse_rows(source: str, wrong: Bools, what: str, first: int | None, rest: str = "") -> None:
-    """Raise an error with the number of wrong rows and the place of the first; see `place_of`."""
+def refuse_rows(
+    source: str, wrong: Bools, what: str, first: int | None, rest: str = ""
+) -> None:
+    """Raise an error with the number of wrong rows and the place of the first; see
+    `place_of`.
+    """
     if wrong.any():
         rows = f"{np.count_nonzero(wrong)} of {count(wrong.size, 'row')}"
         place = place_of(int(np.argmax(wrong)), first)
@@ -87,14 +113,20 @@ def refuse_rows(source: str, wrong: Bools, what: str, first: int | None, rest: s
 
 
 def place_of(row: int, first: int | None) -> str:
-    """Return where a row is in a file: its line if rows begin at a line of the file, else its number."""
+    """Return where a row is in a file: its line if rows begin at a line of the file,
+    else its number.
+    """
     return f"row {row + 1}" if first is None else f"line {first + row}"
 
 
 def check_width(name: str, width: int) -> None:
-    """Refuse a table with more columns than people have: the time for each is that of a column of data."""
+    """Refuse a table with more columns than people have: the time for each is that of a
+    column of data.
+    """
     if width > _MOST_COLUMNS:
-        raise ValueError(f"{name}: must have at most {_MOST_COLUMNS} columns, got {width}")
+        raise ValueError(
+            f"{name}: must have at most {_MOST_COLUMNS} columns, got {width}"
+        )
 
 
 def check_type(name: str, column: str, kind: Any) -> None:
@@ -112,10 +144,12 @@ class Table:
     name : str
         What the file is called in messages.
     frame : polars DataFrame
-        The cells; those of a CSV are text, so that what is only passed through (an id of 007) is not changed.
+        The cells; those of a CSV are text, so that what is only passed through (an id
+        of 007) is not changed.
     dialect : Dialect
-        What is known of how it is written. The decimal sign of cells that are text may be yet to be found
-        out; without a separator there is one column, or there are no lines.
+        What is known of how it is written. The decimal sign of cells that are text may
+        be yet to be found out; without a separator there is one column, or there are no
+        lines.
     first : int, optional
         Line of the file with the first row, where it has lines.
     noticed : list of str
@@ -134,7 +168,9 @@ class Table:
     def __post_init__(self) -> None:
         """Prepare the warnings."""
         if not self.named:
-            self.noticed.append("without a line of names, so that its first line is the first row")
+            self.noticed.append(
+                "without a line of names, so that its first line is the first row"
+            )
         self._reported: set[str] = set()
 
     @property
@@ -155,18 +191,22 @@ class Table:
                 self.only(name)
 
     def only(self, column: str | None, advice: str = "") -> str:
-        """Return the column that is meant: the one that is named, or the only one; or raise an error."""
+        """Return the column that is meant: the one that is named, or the only one; or
+        raise an error.
+        """
         return only_column(self.name, self.columns, column, advice)
 
     def refuse_rows(self, wrong: Bools, column: str, what: str, rest: str = "") -> None:
-        """Refuse a column with wrong rows; the error has their number and the place of the first."""
+        """Refuse a column with wrong rows; the error has their number and the place of
+        the first.
+        """
         refuse_rows(f"{self.name}: column {column!r}", wrong, what, self.first, rest)
 
     def place(self, row: int) -> str:
         """Return where a row is in the file, as in "line 7"."""
         return place_of(row, self.first)
 
-    # -- numbers -------------------------------------------------------------------------------------------
+    # -- numbers -----------------------------------------------------------------------
 
     def numbers(self, columns: Sequence[str], *, nan: bool = False) -> Floats:
         """Return columns as one array of numbers.
@@ -176,8 +216,8 @@ class Table:
         columns : sequence of str
             The names of the columns.
         nan : bool
-            Whether NaN, empty cells and cells that hold no number are allowed, and become NaN: of private
-            scores no error may tell.
+            Whether NaN, empty cells and cells that hold no number are allowed, and
+            become NaN: of private scores no error may tell.
 
         Returns
         -------
@@ -189,14 +229,20 @@ class Table:
             If a column is missing, or a cell is empty, NaN or no number.
         """
         self.check(columns)
-        decimal = self.dialect.decimal or self._decimal([self.frame[name] for name in columns])
+        decimal = self.dialect.decimal or self._decimal(
+            [self.frame[name] for name in columns]
+        )
         out = np.empty((self.height, len(columns)))
         for i, name in enumerate(columns):
             out[:, i] = self._floats(self.frame[name], decimal, nan=nan)
             if not nan:
                 self.refuse_rows(np.isnan(out[:, i]), name, "NaN or empty")
-        commas = ["with decimal commas"] * (decimal == "," and self.dialect.decimal is None)
-        fresh = [words for words in (*self.noticed, *commas) if words not in self._reported]
+        commas = ["with decimal commas"] * (
+            decimal == "," and self.dialect.decimal is None
+        )
+        fresh = [
+            words for words in (*self.noticed, *commas) if words not in self._reported
+        ]
         if fresh and self.height:
             self._reported.update(fresh)
             warn(f"{self.name}: read {listed(fresh)}")
@@ -206,21 +252,31 @@ class Table:
         """Return a column as numbers, NaN where a cell is empty."""
         if series.dtype == polars.String:
             texts, series = series, _as_floats(series, decimal)
-            wrong = series.is_null() & texts.is_not_null() & (texts.str.strip_chars() != "")
+            wrong = (
+                series.is_null() & texts.is_not_null() & (texts.str.strip_chars() != "")
+            )
             if wrong.any() and not nan:
                 row = int(wrong.arg_max())
                 cell = str(texts[row])[:40]
-                signs = f": numbers here have decimal {'points' if decimal == '.' else 'commas'}"
+                signs = (
+                    ": numbers here have decimal"
+                    f" {'points' if decimal == '.' else 'commas'}"
+                )
                 raise ValueError(
-                    f"{self.name}: column {texts.name!r} must hold numbers, got {cell!r} in {self.place(row)}"
+                    f"{self.name}: column {texts.name!r} must hold numbers, got"
+                    f" {cell!r} in {self.place(row)}"
                     f"{signs if re.search('[0-9][.,][0-9]', cell) else ''}"
                 )
         check_type(self.name, series.name, series.dtype)
-        values: Floats = series.cast(polars.Float64).fill_null(float("nan")).to_numpy().copy()
+        values: Floats = (
+            series.cast(polars.Float64).fill_null(float("nan")).to_numpy().copy()
+        )
         return values
 
     def _decimal(self, columns: Sequence[Any]) -> str:
-        """Return the decimal sign of these columns: that of the cells that can be read in one way only."""
+        """Return the decimal sign of these columns: that of the cells that can be read
+        in one way only.
+        """
         signs, doubts = set(), []
         for series in columns:
             if series.dtype == polars.String:
@@ -236,16 +292,19 @@ class Table:
                     doubts.append((series, int(doubtful.fill_null(False).arg_max())))
         if doubts and not signs:
             series, row = doubts[0]
-            advice = "write it without a separator of thousands, or with another decimal"
+            advice = (
+                "write it without a separator of thousands, or with another decimal"
+            )
             if self.dialect.has_options:
                 advice = "give --decimal . or --decimal ,"
             raise ValueError(
-                f"{self.name}: column {series.name!r}: {series[row].strip()} in {self.place(row)} may be a "
-                f"thousand or more, or a number with three decimals: {advice}"
+                f"{self.name}: column {series.name!r}: {series[row].strip()} in"
+                f" {self.place(row)} may be a thousand or more, or a number with three"
+                f" decimals: {advice}"
             )
         return "," if signs == {","} else "."
 
-    # -- labels --------------------------------------------------------------------------------------------
+    # -- labels ------------------------------------------------------------------------
 
     def labels(self, column: str) -> list[str]:
         """Return one column as text.
@@ -258,7 +317,8 @@ class Table:
         Returns
         -------
         list of str
-            Without spaces around them; whole numbers without decimals, as spreadsheets have them.
+            Without spaces around them; whole numbers without decimals, as spreadsheets
+            have them.
 
         Raises
         ------
@@ -273,25 +333,37 @@ class Table:
         return [str(text) for text in texts]
 
     def labels_or_none(self, column: str) -> list[str | None]:
-        """Return one column as text, None where a cell is empty; nothing else is refused."""
+        """Return one column as text, None where a cell is empty; nothing else is
+        refused.
+        """
         self.check([column])
         series = self.frame[column]
         if not (
-            series.dtype.is_numeric() or series.dtype in (polars.String, polars.Categorical, polars.Enum)
+            series.dtype.is_numeric()
+            or series.dtype in (polars.String, polars.Categorical, polars.Enum)
         ):
             kind = f"must hold text or whole numbers, got {series.dtype}"
             raise ValueError(f"{self.name}: column {column!r} {kind}")
         if series.dtype.is_float():
-            finite = [x if x is not None and np.isfinite(x) else None for x in series.to_list()]
-            return [None if x is None else str(int(x) if x == int(x) else x) for x in finite]
+            finite = [
+                x if x is not None and np.isfinite(x) else None
+                for x in series.to_list()
+            ]
+            return [
+                None if x is None else str(int(x) if x == int(x) else x) for x in finite
+            ]
         texts = series.cast(polars.String, strict=False).str.strip_chars()
-        if series.dtype == polars.String:  # 1.0 and 1e+00 are the name 1, however a program wrote them
+        if (
+            series.dtype == polars.String
+        ):  # 1.0 and 1e+00 are the name 1, however a program wrote them
             texts = texts.str.replace(r"^([0-9]+)(?:\.0*)?(?:[eE][+-]?0+)?$", "$1")
         labels: list[str | None] = texts.to_list()
         return labels
 
     def numeric(self) -> list[str]:
-        """Return the columns that hold nothing but numbers, as text or not; empty cells do not count."""
+        """Return the columns that hold nothing but numbers, as text or not; empty cells
+        do not count.
+        """
         return [series.name for series in self.frame if self._is_numeric(series)]
 
     def _is_numeric(self, series: Any) -> bool:
@@ -299,12 +371,16 @@ class Table:
             return bool(series.dtype.is_numeric())
         texts = series.filter(series.str.strip_chars() != "")
         signs = self.dialect.decimal or ".,"
-        return len(texts) > 0 and any(_as_floats(texts, sign).null_count() == 0 for sign in signs)
+        return len(texts) > 0 and any(
+            _as_floats(texts, sign).null_count() == 0 for sign in signs
+        )
 
 
 def _as_floats(series: Any, decimal: str) -> Any:
     """Return a column of text as numbers, null where there is none."""
     texts = series.str.strip_chars().str.replace("\u2212", "-", literal=True)
     if decimal == ",":  # a point then makes it no number
-        texts = texts.str.replace(".", "x", literal=True).str.replace(",", ".", literal=True)
+        texts = texts.str.replace(".", "x", literal=True).str.replace(
+            ",", ".", literal=True
+        )
     return texts.cast(polars.Float64, strict=False)

@@ -9,7 +9,9 @@ from typing import Any, ClassVar
 from fedconformal.documents import Design, Level, MessageData, SiteKind
 
 MOST_OPERATIONS = 5 * 10**9
-"""Arithmetic operations, estimated from sizes, beyond which no claim of a calibration is recomputed."""
+"""Arithmetic operations, estimated from sizes, beyond which no claim of a calibration
+is recomputed.
+"""
 
 MEAN, CONDITIONAL = "mean", "conditional"
 _CRITERIA = {"marginal": MEAN, "stable": MEAN, "conditional": CONDITIONAL}
@@ -52,15 +54,20 @@ class NotVerifiableError(ValueError):
     """A claim that this auditor cannot recompute, and the reason."""
 
 
-def decide(low: float, high: float, goal: Fraction, *, slack: float = 1e-9) -> bool | None:
-    """Compare a number between two bounds with a goal: True if it is at least that, None if unknown."""
+def decide(
+    low: float, high: float, goal: Fraction, *, slack: float = 1e-9
+) -> bool | None:
+    """Compare a number between two bounds with a goal: True if it is at least that,
+    None if unknown.
+    """
     if low >= goal + slack:
         return True
     return False if high < goal - slack else None
 
 
 class Work:
-    """Counter of the operations of one audit, so that a hostile file cannot keep an auditor busy.
+    """Counter of the operations of one audit, so that a hostile file cannot keep an
+    auditor busy.
 
     Parameters
     ----------
@@ -74,7 +81,9 @@ class Work:
 
     @cached_property
     def spare(self) -> "Work":
-        """Operations kept for bounds, which claims that are too large for anything else get."""
+        """Operations kept for bounds, which claims that are too large for anything else
+        get.
+        """
         return Work(self._limit / 5)
 
     def remember(self, key: Hashable, make: Callable[[], Any]) -> Any:
@@ -161,14 +170,23 @@ class Claim:
         share = f"1 - {float(self.delta):g}"
         sentences = {
             ("population", MEAN): "mean coverage is at least the level",
-            ("population", CONDITIONAL): f"coverage reaches the level with probability {share}",
+            (
+                "population",
+                CONDITIONAL,
+            ): f"coverage reaches the level with probability {share}",
             ("each-site", MEAN): "mean coverage is at least the level at every site",
-            ("each-site", CONDITIONAL): f"all sites reach the level at once with probability {share}",
+            (
+                "each-site",
+                CONDITIONAL,
+            ): f"all sites reach the level at once with probability {share}",
             ("mixture", MEAN): "mean coverage over the mixture is at least the level",
             ("new-site", MEAN): "mean coverage over new sites is at least the level",
             ("new-site", CONDITIONAL): f"{share} of new sites or more reach the level",
         }
-        unknown = f"promise {self.design.promise!r} holds with criterion {self.design.criterion!r}"
+        unknown = (
+            f"promise {self.design.promise!r} holds with criterion"
+            f" {self.design.criterion!r}"
+        )
         return sentences.get((self.design.promise, self.criterion), unknown)
 
 
@@ -176,16 +194,23 @@ class MessageAudit:
     """Rules of one kind of message, as the auditor knows them."""
 
     checks: ClassVar[Mapping[tuple[str, str], Callable[[Claim], Verdict]]]
-    """Checks of the coverage by promise and kind of criterion; any other is not verified."""
+    """Checks of the coverage by promise and kind of criterion; any other is not
+    verified.
+    """
 
     def answered(
         self, planned: Design, sites: Sequence[SiteKind], places: Sequence[int | None]
     ) -> MessageData:
-        """Return the message for sites that answered, whose kinds have these places in the plan."""
+        """Return the message for sites that answered, whose kinds have these places in
+        the plan.
+        """
         return planned.message
 
-    def problem(self, planned: Design, n: int, place: int | None, payload: Any) -> str | None:
-        """Return the reason why the payload of a site of n scores does not fit the plan, if it does not.
+    def problem(
+        self, planned: Design, n: int, place: int | None, payload: Any
+    ) -> str | None:
+        """Return the reason why the payload of a site of n scores does not fit the
+        plan, if it does not.
 
         The place is that of its kind in the plan; None while the plan is open.
         """
@@ -204,15 +229,21 @@ class MessageAudit:
         raise NotVerifiableError("sums of this message are unknown")
 
     def most_votes(self, claim: Claim) -> int:
-        """Return the votes of all sites together; a level that cannot be reached needs one more."""
+        """Return the votes of all sites together; a level that cannot be reached needs
+        one more.
+        """
         raise NotImplementedError
 
     def finite_votes(self, claim: Claim) -> int | None:
-        """Return the most votes with which a threshold is finite; None if any number may be."""
+        """Return the most votes with which a threshold is finite; None if any number
+        may be.
+        """
         return self.most_votes(claim)
 
     def needed_votes(self, claim: Claim, planned: Level) -> int | None:
-        """Return the votes that the promise fixes, reached or not; None if it leaves a choice."""
+        """Return the votes that the promise fixes, reached or not; None if it leaves a
+        choice.
+        """
         return None
 
     def check(self, claim: Claim) -> Verdict:
@@ -232,15 +263,24 @@ class MessageAudit:
         NotVerifiableError
             If promise or criterion are unknown, or the sites too many.
         """
-        design, check = claim.design, self.checks.get((claim.design.promise, claim.criterion))
+        design, check = (
+            claim.design,
+            self.checks.get((claim.design.promise, claim.criterion)),
+        )
         if check is None:
-            raise NotVerifiableError(f"unknown promise or criterion for {claim.message.kind!r}")
+            raise NotVerifiableError(
+                f"unknown promise or criterion for {claim.message.kind!r}"
+            )
         if (design.delta is None) != (claim.criterion == MEAN):
             return False, "delta does not fit the criterion"
         if design.max_faulty and design.promise != "population":
             return False, f"faulty sites break the promise {design.promise!r}"
-        if design.promise in ("each-site", "new-site") and not all(kind.asked for kind in design.kinds):
+        if design.promise in ("each-site", "new-site") and not all(
+            kind.asked for kind in design.kinds
+        ):
             return False, f"promise {design.promise!r} needs answers of all sites"
-        if (design.promise == "mixture") != any(kind.share is not None for kind in design.kinds):
+        if (design.promise == "mixture") != any(
+            kind.share is not None for kind in design.kinds
+        ):
             return False, "shares belong to a mixture"
         return check(claim)

@@ -14,7 +14,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments : sequence of str, optional
-        What stands behind ``fedconformal`` on the command line; by default that of this process.
+        What stands behind ``fedconformal`` on the command line; by default that of this
+        process.
 
     Returns
     -------
@@ -42,14 +43,24 @@ def _run(command: object, arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return _fail("stopped", code=130)
     except (BrokenPipeError, SystemExit) as error:
-        # The library of the command line ends the process if nobody reads its help to the end.
-        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+        # The library of the command line ends the process if nobody reads its help to
+        # the end.
+        if isinstance(error, SystemExit) and not isinstance(
+            error.__context__, BrokenPipeError
+        ):
             raise
         from fedconformal.cli._show import silence_output
 
         silence_output()
         return 0
-    except (ValueError, TypeError, OSError, ImportError, MemoryError, RecursionError) as error:
+    except (
+        ValueError,
+        TypeError,
+        OSError,
+        ImportError,
+        MemoryError,
+        RecursionError,
+    ) as error:
         return _fail(_sentence(error))
     except Exception as error:
         # Which module these come from depends on the version of typer.
@@ -64,11 +75,19 @@ def _run(command: object, arguments: list[str]) -> int:
             text += f" See {context.command_path} --help."
         return _fail(text)
     # Typer turns an interrupt into this code without a word.
-    return _fail("stopped", code=130) if code == 130 else code if isinstance(code, int) else 0
+    return (
+        _fail("stopped", code=130)
+        if code == 130
+        else code
+        if isinstance(code, int)
+        else 0
+    )
 
 
 def _meant(error: Exception) -> str:
-    """Suggest the option of whose name an unknown option is a part; libraries compare the spelling alone."""
+    """Suggest the option of whose name an unknown option is a part; libraries compare
+    the spelling alone.
+    """
     typed, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
     if typed is None or context is None:
         return ""
@@ -77,7 +96,11 @@ def _meant(error: Exception) -> str:
         return ""
     longer = [name for name in names if name.startswith(typed)]
     longer = longer or [name for name in names if typed.lstrip("-") in name.split("-")]
-    return f"No such option {typed!r}. Did you mean {longer[0]!r}?" if len(longer) == 1 else ""
+    return (
+        f"No such option {typed!r}. Did you mean {longer[0]!r}?"
+        if len(longer) == 1
+        else ""
+    )
 
 
 def _asked_once(message: str) -> str:
@@ -88,12 +111,17 @@ def _asked_once(message: str) -> str:
 
 def _sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        return (
+            f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        )
     if isinstance(error, MemoryError):
         return "not enough memory"
     if isinstance(error, UnicodeEncodeError):
         character = ascii(error.object[error.start])
-        return f"the terminal's encoding, {error.encoding}, has no {character}: set PYTHONIOENCODING=utf-8"
+        return (
+            f"the terminal's encoding, {error.encoding}, has no {character}: set"
+            " PYTHONIOENCODING=utf-8"
+        )
     return str(error)
 
 

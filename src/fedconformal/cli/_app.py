@@ -1,4 +1,6 @@
-"""All commands under one name: help from commands.toml, options from the signatures of functions."""
+"""All commands under one name: help from commands.toml, options from the signatures of
+functions.
+"""
 
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -15,7 +17,9 @@ from typer.main import get_command
 from fedconformal._version import __version__
 from fedconformal.cli._show import in_options
 
-_TABLES = tomllib.loads(files("fedconformal.cli").joinpath("commands.toml").read_text(encoding="utf-8"))
+_TABLES = tomllib.loads(
+    files("fedconformal.cli").joinpath("commands.toml").read_text(encoding="utf-8")
+)
 _METAVARS = {str: "TEXT", Path: "PATH", int: "NUMBER", float: "NUMBER"}
 # What the library calls its arguments where an option has another name.
 _ARGUMENTS = {
@@ -29,13 +33,18 @@ _ARGUMENTS = {
 
 
 class Command(TyperCommand):
-    """Command whose errors name the option that was typed, not the library's argument."""
+    """Command whose errors name the option that was typed, not the library's
+    argument.
+    """
 
     # Help that is the same with every version of typer and of click.
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the arguments, without braces."""
-        return [piece.replace("}...", "").strip("{}") for piece in super().collect_usage_pieces(ctx)]
+        return [
+            piece.replace("}...", "").strip("{}")
+            for piece in super().collect_usage_pieces(ctx)
+        ]
 
     def format_arguments(self, ctx: Any, formatter: Any) -> None:
         """Leave the arguments to `format_options`."""
@@ -43,22 +52,34 @@ class Command(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and options with their texts and defaults."""
         for heading, kind in (("Arguments", "argument"), ("Options", "option")):
-            params: list[Any] = [param for param in self.get_params(ctx) if param.param_type_name == kind]
+            params: list[Any] = [
+                param for param in self.get_params(ctx) if param.param_type_name == kind
+            ]
             records = []
             for param in params:
                 name, text = param.get_help_record(ctx)
-                records.append((param.metavar if kind == "argument" else name, text.replace("\\[", "[")))
+                records.append(
+                    (
+                        param.metavar if kind == "argument" else name,
+                        text.replace("\\[", "["),
+                    )
+                )
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write the example, and the columns that every score needs where predictions are read."""
+        """Write the example, and the columns that every score needs where predictions
+        are read.
+        """
         super().format_epilog(ctx, formatter)
         if any(param.name == "prediction" for param in self.params):
             from fedconformal.cli._report import score_columns
 
-            formatter.write("\nColumns of a prediction, in this order (--prediction a,b or one by one):\n")
+            formatter.write(
+                "\nColumns of a prediction, in this order (--prediction a,b or one by"
+                " one):\n"
+            )
             formatter.write_dl(score_columns())
 
     def invoke(self, ctx: Any) -> Any:
@@ -69,13 +90,19 @@ class Command(TyperCommand):
             raise
         except (ValueError, TypeError) as error:
             named = {str(param.name): max(param.opts, key=len) for param in self.params}
-            options = {name: option for name, option in named.items() if option.startswith("-")}
-            options |= {name: options[own] for name, own in _ARGUMENTS.items() if own in options}
+            options = {
+                name: option for name, option in named.items() if option.startswith("-")
+            }
+            options |= {
+                name: options[own] for name, own in _ARGUMENTS.items() if own in options
+            }
             raise ValueError(in_options(str(error), options)) from error
 
 
 class Group(TyperGroup):
-    """Commands under one name; their list has whole sentences, and is shown where no command is given."""
+    """Commands under one name; their list has whole sentences, and is shown where no
+    command is given.
+    """
 
     commands: Any
 
@@ -93,11 +120,15 @@ class Group(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands with their summaries."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, table["help"]) for name, table in self.commands.tables.items()])
+            formatter.write_dl(
+                [(name, table["help"]) for name, table in self.commands.tables.items()]
+            )
 
 
 class Commands(Mapping[str, Any]):
-    """Commands by name, each loaded when it is asked for: loading all takes longer than most commands."""
+    """Commands by name, each loaded when it is asked for: loading all takes longer than
+    most commands.
+    """
 
     def __init__(self, tables: dict[str, dict[str, Any]]) -> None:
         self.tables = tables
@@ -118,9 +149,11 @@ class Commands(Mapping[str, Any]):
 
 
 def _load_command(table: dict[str, Any]) -> Any:
-    """Import the function of a command, and declare its parameters: those by keyword alone are options.
+    """Import the function of a command, and declare its parameters: those by keyword
+    alone are options.
 
-    Options that several commands share are the fields of a data class, which is one parameter.
+    Options that several commands share are the fields of a data class, which is one
+    parameter.
     """
     module, _, attribute = table["run"].rpartition(".")
     function = getattr(import_module(f"fedconformal.cli.{module}"), attribute)
@@ -132,7 +165,11 @@ def _load_command(table: dict[str, Any]) -> Any:
         if not hasattr(kind, "__dataclass_fields__"):
             parameters.append(parameter)
             continue
-        fields = [field for field in signature(kind).parameters.values() if field.name in texts]
+        fields = [
+            field
+            for field in signature(kind).parameters.values()
+            if field.name in texts
+        ]
         parameters += [field.replace(kind=Parameter.KEYWORD_ONLY) for field in fields]
         shared[parameter.name] = kind, [field.name for field in fields]
 
@@ -143,7 +180,9 @@ def _load_command(table: dict[str, Any]) -> Any:
 
     declared = [_declare(parameter, texts[parameter.name]) for parameter in parameters]
     run.__signature__ = Signature(declared)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in declared}
+    run.__annotations__ = {
+        parameter.name: parameter.annotation for parameter in declared
+    }
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     epilog = f"\b\nExample:\n  fedconformal {table['example']}"
     app.command(cls=Command, help=table["help"], epilog=epilog)(run)
@@ -161,9 +200,13 @@ def _declare(parameter: Parameter, text: str | dict[str, Any]) -> Parameter:
     kind = _kind(hint)
     if parameter.kind is not Parameter.KEYWORD_ONLY:
         several = "..." * (get_origin(hint) is list)
-        declared: Any = typer.Argument(**{"metavar": parameter.name.upper() + several} | settings)
+        declared: Any = typer.Argument(
+            **{"metavar": parameter.name.upper() + several} | settings
+        )
     else:
-        if kind is bool and not names and not parameter.default:  # else typer adds the opposite
+        if (
+            kind is bool and not names and not parameter.default
+        ):  # else typer adds the opposite
             names = [f"--{parameter.name.replace('_', '-')}"]
         defaults = {} if kind is bool else {"metavar": _METAVARS[kind]}
         declared = typer.Option(*names, **defaults | settings)
@@ -177,9 +220,15 @@ def _kind(hint: Any) -> Any:
 
 
 def _load_group(table: dict[str, Any], callback: Any = None, **options: Any) -> Any:
-    """Return a group of commands with plain help, which is quick to show and is never cut."""
+    """Return a group of commands with plain help, which is quick to show and is never
+    cut.
+    """
     app = typer.Typer(
-        cls=Group, rich_markup_mode=None, help=table["help"], add_completion=callback is not None, **options
+        cls=Group,
+        rich_markup_mode=None,
+        help=table["help"],
+        add_completion=callback is not None,
+        **options,
     )
     app.callback()(callback or (lambda: None))
     group: Any = get_command(app)
@@ -195,7 +244,13 @@ def _print_version(value: bool) -> None:
 
 def _common(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+        bool,
+        typer.Option(
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="Show the version.",
+        ),
     ] = False,
 ) -> None:
     pass

@@ -13,7 +13,11 @@ from fedconformal.cli import _files
 from fedconformal.cli._plan import coverage_columns, votes_needed
 from fedconformal.cli._show import number, paragraph, print_json, table, working
 from fedconformal.documents import Calibration, CalibrationPart, Plan
-from fedconformal.protocol import AssumptionKind, assumption_sentences, everything_sentences
+from fedconformal.protocol import (
+    AssumptionKind,
+    assumption_sentences,
+    everything_sentences,
+)
 
 _MOST_NAMES = 20
 
@@ -33,7 +37,9 @@ def calibrate(
         # What cannot be read is refused like any other.
         sent, unreadable = _files.read_reports(reports, plan)
         on_refused: Any = "skip" if skip_refused else "raise"
-        calibration = protocol.calibrate(answered, sent, on_refused=on_refused, unreadable=unreadable)
+        calibration = protocol.calibrate(
+            answered, sent, on_refused=on_refused, unreadable=unreadable
+        )
         del sent  # 100,000 reports take 250 MB
     calibration = _files.signed(calibration, sign)
     out.save(calibration, lambda: _show(calibration))
@@ -48,7 +54,9 @@ def _show(calibration: Calibration) -> None:
             "threshold": number(part.thresholds[i]),
             "votes\nneeded": votes_needed(part.design, i),
             **coverage_columns(part.design, i),
-            "sites\nanswered": _answered(part) if part.design.group is not None else None,
+            "sites\nanswered": (
+                _answered(part) if part.design.group is not None else None
+            ),
         }
         for part in calibration.parts
         for i, level in enumerate(part.design.confidence_levels)
@@ -77,7 +85,9 @@ def _answered(part: CalibrationPart) -> str:
 
 
 def _site_sentences(calibration: Calibration) -> Iterator[str]:
-    """Give the number of sites that answered, and name those that did not, were not asked or were refused."""
+    """Give the number of sites that answered, and name those that did not, were not
+    asked or were refused.
+    """
     answered = f"{count(calibration.n_answers, 'site')} answered"
     if calibration.plan.is_grouped:
         yield answered
@@ -87,20 +97,31 @@ def _site_sentences(calibration: Calibration) -> Iterator[str]:
     for part in calibration.parts if calibration.plan.is_grouped else ():
         where = f"group {part.design.group!r}"
         if part.design.levels[0].votes is None:
-            yield f"{where}: too few answers ({part.design.n_sites}), the threshold is infinite"
+            yield (
+                f"{where}: too few answers ({part.design.n_sites}), the threshold is"
+                " infinite"
+            )
         if part.missing:
             yield f"{where}: missing: {_names(part.missing)}"
     if calibration.not_asked:
-        yield f"{count(len(calibration.not_asked), 'site')} not asked: {_names(calibration.not_asked)}"
+        yield (
+            f"{count(len(calibration.not_asked), 'site')} not asked:"
+            f" {_names(calibration.not_asked)}"
+        )
     for refusal in calibration.refused:
         yield f"refused: {refusal.source}: {refusal.reason}"
     for part in calibration.parts:
         for refusal in part.refused:
-            yield f"refused: {refusal.source}, group {part.design.group!r}: {refusal.reason}"
+            yield (
+                f"refused: {refusal.source}, group {part.design.group!r}:"
+                f" {refusal.reason}"
+            )
 
 
 def _infinite_sentences(calibration: Calibration) -> Iterator[str]:
-    """Describe infinite thresholds: levels that cannot be reached, and too many infinite values."""
+    """Describe infinite thresholds: levels that cannot be reached, and too many
+    infinite values.
+    """
     solved = tuple(part.design for part in calibration.parts)
     yield from calibration.plan.model_copy(update={"designs": solved}).problems
     for design, part in zip(solved, calibration.parts, strict=True):
@@ -109,14 +130,19 @@ def _infinite_sentences(calibration: Calibration) -> Iterator[str]:
             if threshold == inf and level.advice is None and level.votes is not None:
                 wanted = f"{float(level.confidence_level):g}"
                 why = messages.of(design.message).why_infinite(design)
-                yield f"{where}The threshold at level {wanted} is infinite, because {why}."
+                yield (
+                    f"{where}The threshold at level {wanted} is infinite, because"
+                    f" {why}."
+                )
 
 
 def _names(names: Sequence[str]) -> str:
-    return ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
+    return ", ".join(names[:_MOST_NAMES]) + (
+        ", ..." if len(names) > _MOST_NAMES else ""
+    )
 
 
-# -- verify ------------------------------------------------------------------------------------------------
+# -- verify ----------------------------------------------------------------------------
 
 
 def verify(
@@ -130,17 +156,29 @@ def verify(
     claimed = _files.read(Calibration, calibration)
     sent, unreadable = _files.read_reports(reports) if reports else (None, [])
     if unreadable:
-        raise ValueError("; ".join(f"{refusal.source}: {refusal.reason}" for refusal in unreadable))
+        raise ValueError(
+            "; ".join(f"{refusal.source}: {refusal.reason}" for refusal in unreadable)
+        )
     with working("verifying"):
         findings = audit.verify(claimed, sent, signers=signer or ())
     # A claim that could not be recomputed is not verified.
     verified = bool(findings) and all(finding.holds for finding in findings)
     if json:
-        print_json({"verified": verified, "findings": [vars(finding) for finding in findings]})
+        print_json(
+            {"verified": verified, "findings": [vars(finding) for finding in findings]}
+        )
         raise typer.Exit(0 if verified else 1)
-    table([{"claim": line.claim, "detail": line.detail, "holds": line.verdict} for line in findings])
+    table(
+        [
+            {"claim": line.claim, "detail": line.detail, "holds": line.verdict}
+            for line in findings
+        ]
+    )
     if sent is None and claimed.reports:
-        paragraph("The threshold itself can be verified with the reports: --reports FILE, once for each.")
+        paragraph(
+            "The threshold itself can be verified with the reports: --reports FILE,"
+            " once for each."
+        )
     uncounted = sum(finding.holds is None for finding in findings)
     if verified:
         print("verified")

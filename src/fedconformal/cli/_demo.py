@@ -30,35 +30,62 @@ What to open next:
 
 def demo(*, directory: Path | None = None) -> None:
     """Run every step on embedded data."""
-    folder = (directory or Path(tempfile.mkdtemp(prefix="fedconformal-demo-"))).resolve()
+    folder = (
+        directory or Path(tempfile.mkdtemp(prefix="fedconformal-demo-"))
+    ).resolve()
     (folder / "reports").mkdir(parents=True, exist_ok=True)
     if sys.stdout.isatty():
         os.environ["COLUMNS"] = str(width() - 5)  # what the commands print is indented
-    print("Diabetes progression (442 patients, embedded in scikit-learn), ridge regression, 12 hospitals.\n")
+    print(
+        "Diabetes progression (442 patients, embedded in scikit-learn), ridge"
+        " regression, 12 hospitals.\n"
+    )
     scores, errors = _prepare(folder)
     print("The files stay, and every command below can be copied and run again there:")
     print(f"   $ cd {shlex.quote(str(folder))}\n")
     with chdir(folder):
         print("1. The coordinator makes a plan.")
-        _run("plan --points sizes.csv --confidence-level 0.9 --score absolute -o plan.json --force")
+        _run(
+            "plan --points sizes.csv --confidence-level 0.9 --score absolute -o"
+            " plan.json --force"
+        )
         print("2. Each hospital answers with one number.")
         for i, name in enumerate(scores):
-            answer = f"report plan.json {name}/scores.csv --site {name} -o reports/{name}.json --force --yes"
+            answer = (
+                f"report plan.json {name}/scores.csv --site {name} -o"
+                f" reports/{name}.json --force --yes"
+            )
             _run(answer, show=i == 0)
         Path("reports", f"{_MISSING}.json").unlink()
-        print(f"   ... and so do the others. One report is lost on the way: {_MISSING} is missing.\n")
+        print(
+            f"   ... and so do the others. One report is lost on the way: {_MISSING} is"
+            " missing.\n"
+        )
         print("3. The coordinator calibrates, everybody predicts, anybody verifies.")
         _run("calibrate plan.json reports -o calibration.json --force")
-        _run("predict calibration.json predictions.csv -o intervals.csv --column prediction --force")
+        _run(
+            "predict calibration.json predictions.csv -o intervals.csv --column"
+            " prediction --force"
+        )
         _run("verify calibration.json --reports reports")
         _run("certificate calibration.json -o certificate.html --force")
         _compare(scores, errors)
-    program = shlex.quote(sys.argv[0]) if Path(sys.argv[0]).stem == "fedconformal" else "fedconformal"
-    print(_ENDING.format(certificate=(folder / "certificate.html").as_uri(), program=program))
+    program = (
+        shlex.quote(sys.argv[0])
+        if Path(sys.argv[0]).stem == "fedconformal"
+        else "fedconformal"
+    )
+    print(
+        _ENDING.format(
+            certificate=(folder / "certificate.html").as_uri(), program=program
+        )
+    )
 
 
 def _prepare(directory: Path) -> tuple[dict[str, Floats], Floats]:
-    """Write and return the scores of twelve sites; return errors of the predictions for test patients."""
+    """Write and return the scores of twelve sites; return errors of the predictions for
+    test patients.
+    """
     data = need("sklearn.datasets", extra="sklearn").load_diabetes()
     model_type = need("sklearn.linear_model", extra="sklearn").RidgeCV
     rng = np.random.default_rng(2023)
@@ -68,7 +95,9 @@ def _prepare(directory: Path) -> tuple[dict[str, Floats], Floats]:
     predictions = model.predict(data.data)
     residuals = np.abs(data.target - predictions)
     shares = rng.dirichlet(np.full(12, 4.0))
-    cuts = np.cumsum(6 + np.floor(shares * (calibration.size - 12 * 6)).astype(int))[:-1]
+    cuts = np.cumsum(6 + np.floor(shares * (calibration.size - 12 * 6)).astype(int))[
+        :-1
+    ]
     parts = np.split(calibration, cuts)
     scores = {f"site-{i:02}": residuals[rows] for i, rows in enumerate(parts, start=1)}
     for name, values in scores.items():
@@ -76,7 +105,12 @@ def _prepare(directory: Path) -> tuple[dict[str, Floats], Floats]:
         np.savetxt(directory / name / "scores.csv", values, header="score", comments="")
     sizes = [f"{name},{values.size}" for name, values in scores.items()]
     (directory / "sizes.csv").write_text("\n".join(["site,n", *sizes, ""]))
-    np.savetxt(directory / "predictions.csv", predictions[test], header="prediction", comments="")
+    np.savetxt(
+        directory / "predictions.csv",
+        predictions[test],
+        header="prediction",
+        comments="",
+    )
     return scores, residuals[test]
 
 
@@ -90,9 +124,14 @@ def _run(command: str, *, show: bool = True) -> None:
     if code != 0:
         raise ValueError(err.getvalue().strip().removeprefix("fedconformal: "))
     if show:
-        printed = out.getvalue() or err.getvalue()  # what leaves a site is shown on stderr
+        printed = (
+            out.getvalue() or err.getvalue()
+        )  # what leaves a site is shown on stderr
         print(f"   $ fedconformal {command}")
-        print("\n".join("     " + line for line in printed.strip("\n").splitlines()) + "\n")
+        print(
+            "\n".join("     " + line for line in printed.strip("\n").splitlines())
+            + "\n"
+        )
 
 
 def _compare(scores: dict[str, Floats], errors: Floats) -> None:
@@ -100,15 +139,33 @@ def _compare(scores: dict[str, Floats], errors: Floats) -> None:
     answered = {name: values for name, values in scores.items() if name != _MISSING}
     stable = Calibration.read("calibration.json")
     three = protocol.conformalize(answered, confidence_level=_LEVEL, numbers=3)
-    marginal = protocol.conformalize(answered, confidence_level=_LEVEL, criterion="marginal")
+    marginal = protocol.conformalize(
+        answered, confidence_level=_LEVEL, criterion="marginal"
+    )
     held, wanted = list(answered.values()), f"{_LEVEL:.3f}"
     pooled, largest = np.concatenate(held), max(held, key=len)
     methods: list[tuple[str, float, str]] = [
-        ("FedCP-QQ, stable (the default)", stable.threshold, f"{stable.law.mean():.3f}"),
+        (
+            "FedCP-QQ, stable (the default)",
+            stable.threshold,
+            f"{stable.law.mean():.3f}",
+        ),
         ("FedCP-QQ, stable, three numbers", three.threshold, f"{three.law.mean():.3f}"),
-        ("FedCP-QQ, marginal (the paper's)", marginal.threshold, f"{marginal.law.mean():.3f}"),
-        ("centralised: all scores pooled", baselines.centralized(pooled, _LEVEL), wanted),
-        (f"largest site alone (n = {largest.size})", baselines.centralized(largest, _LEVEL), wanted),
+        (
+            "FedCP-QQ, marginal (the paper's)",
+            marginal.threshold,
+            f"{marginal.law.mean():.3f}",
+        ),
+        (
+            "centralised: all scores pooled",
+            baselines.centralized(pooled, _LEVEL),
+            wanted,
+        ),
+        (
+            f"largest site alone (n = {largest.size})",
+            baselines.centralized(largest, _LEVEL),
+            wanted,
+        ),
         ("FedCP-Avg: mean of the quantiles", baselines.average(held, _LEVEL), "none"),
     ]
     table(
@@ -122,9 +179,14 @@ def _compare(scores: dict[str, Floats], errors: Floats) -> None:
             }
             for name, q, promised in methods
         ],
-        title="The alternatives; guarantees hold if the model errs equally at every site",
+        title=(
+            "The alternatives; guarantees hold if the model errs equally at every site"
+        ),
     )
-    for which, calibration in {"": stable, ", with three numbers per site,": three}.items():
+    for which, calibration in {
+        "": stable,
+        ", with three numbers per site,": three,
+    }.items():
         low, high = calibration.law.interval(0.9)
         between = f"the true coverage lies between {low:.3f} and {high:.3f}"
         print(f"If so, in 9 of 10 such calibrations{which} {between}.")

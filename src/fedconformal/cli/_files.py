@@ -13,7 +13,15 @@ import typer
 from fedconformal import rounds
 from fedconformal._files import STANDARD, check_free, standard_input, write_text
 from fedconformal.cli._show import say, working
-from fedconformal.documents import Calibration, Document, DocumentError, Plan, Refusal, Report, SigningKey
+from fedconformal.documents import (
+    Calibration,
+    Document,
+    DocumentError,
+    Plan,
+    Refusal,
+    Report,
+    SigningKey,
+)
 from fedconformal.privacy import Ledger
 from fedconformal.protocol import SitePolicy
 
@@ -59,7 +67,14 @@ class Output:
         if self.file is not None:
             say(f"wrote {self.file}")
 
-    def send(self, prepared: str, make: Callable[[], Document], *, ask: bool, is_recorded: bool) -> None:
+    def send(
+        self,
+        prepared: str,
+        make: Callable[[], Document],
+        *,
+        ask: bool,
+        is_recorded: bool,
+    ) -> None:
         """Show exactly what leaves the site, and ask a person who is there.
 
         Parameters
@@ -71,7 +86,8 @@ class Output:
         ask : bool
             Whether to ask.
         is_recorded : bool
-            True if the answer is charged or recorded: it is asked for before that, and else when it is shown.
+            True if the answer is charged or recorded: it is asked for before that, and
+            else when it is shown.
         """
         say(prepared)
         if ask and is_recorded:
@@ -120,14 +136,18 @@ def read(kind: type[Read], path: Path, content: bytes | None = None) -> Read:
     if path != STANDARD:
         return kind.read(path)
     try:
-        return kind.from_json(standard_input(kind.limit.largest + 1) if content is None else content)
+        return kind.from_json(
+            standard_input(kind.limit.largest + 1) if content is None else content
+        )
     except DocumentError as error:
         raise DocumentError(f"standard input: {error}") from None
 
 
 def read_plan_or_calibration(path: Path) -> Plan | Calibration:
     """Read one of both from a file, or from standard input."""
-    content = standard_input(Calibration.limit.largest + 1) if path == STANDARD else None
+    content = (
+        standard_input(Calibration.limit.largest + 1) if path == STANDARD else None
+    )
     try:
         return read(Plan, path, content)
     except DocumentError as error:
@@ -145,17 +165,25 @@ def signed(document: Authored, key: Path | None) -> Authored:
 
 
 def read_policy(path: Path | None) -> SitePolicy:
-    """Read a site's policy from its file, or from standard input; the default one without."""
+    """Read a site's policy from its file, or from standard input; the default one
+    without.
+    """
     if path is None:
         return SitePolicy()
     if path != STANDARD:
         return SitePolicy.read(path)
-    return SitePolicy.from_toml(standard_input(SitePolicy.LONGEST + 1), name="standard input")
+    return SitePolicy.from_toml(
+        standard_input(SitePolicy.LONGEST + 1), name="standard input"
+    )
 
 
 def model_of(path: Path | None) -> Path | str | None:
     """Return the file of a model, or the digest of standard input."""
-    return path if path != STANDARD else f"sha256:{hashlib.sha256(standard_input()).hexdigest()}"
+    return (
+        path
+        if path != STANDARD
+        else f"sha256:{hashlib.sha256(standard_input()).hexdigest()}"
+    )
 
 
 def open_ledger(path: Path) -> Ledger:
@@ -182,17 +210,25 @@ def expand(files: Iterable[Path]) -> Iterator[Path]:
         raise ValueError("no .json files there")
 
 
-def read_reports(files: Sequence[Path], plan_file: Path | None = None) -> tuple[list[Report], list[Refusal]]:
-    """Read reports, but not the plan that is in the same directory; a refusal for every file that is none."""
+def read_reports(
+    files: Sequence[Path], plan_file: Path | None = None
+) -> tuple[list[Report], list[Refusal]]:
+    """Read reports, but not the plan that is in the same directory; a refusal for every
+    file that is none.
+    """
 
     def is_plan(path: Path) -> bool:
         if plan_file is None:
             return path.name == rounds.PLAN_FILE
-        return (path.name == plan_file.name or path.is_symlink()) and realpath(path) == realpath(plan_file)
+        return (path.name == plan_file.name or path.is_symlink()) and realpath(
+            path
+        ) == realpath(plan_file)
 
     given = set(files)
     paths = (path for path in expand(files) if path in given or not is_plan(path))
-    reports, unreadable = rounds.read_reports(path for path in paths if path != STANDARD)
+    reports, unreadable = rounds.read_reports(
+        path for path in paths if path != STANDARD
+    )
     if STANDARD in given:
         try:
             reports.append(read(Report, STANDARD))

@@ -38,16 +38,24 @@ def certificate(
     if "date" not in stated:
         facts["date"] = datetime.now(UTC).date().isoformat()
     checks = [read(Check, path) for path in expand(check)] if check else []
-    shown = None if sets is None else sets_of(certified, read_table(sets), group=group)[2]
+    shown = (
+        None if sets is None else sets_of(certified, read_table(sets), group=group)[2]
+    )
     try:
         with working("verifying"):
             page = pages.certificate(
-                certified, checks=checks, facts=facts, sets=shown, allow_unverified=allow_unverified
+                certified,
+                checks=checks,
+                facts=facts,
+                sets=shown,
+                allow_unverified=allow_unverified,
             )
     except UnverifiedError as error:
         say(f"fedconformal: {error}")
         raise typer.Exit(1) from error
-    absent = [name for name in Facts.model_fields if name not in {*stated, "unit", "date"}]
+    absent = [
+        name for name in Facts.model_fields if name not in {*stated, "unit", "date"}
+    ]
     missing = [f"{', '.join(absent)} (--fact NAME=TEXT)"] if absent else []
     if sets is None:
         missing.append("sizes of the sets (--sets FILE)")
@@ -66,7 +74,10 @@ def planner(
 ) -> None:
     """Open a web page to plan, collect the answers, calibrate and check."""
     if host.lower() not in _THIS_MACHINE:
-        say("Whoever can reach this machine can use the planner, and read and write its documents here.")
+        say(
+            "Whoever can reach this machine can use the planner, and read and write its"
+            " documents here."
+        )
     pages.serve(
         host=host,
         port=port,
@@ -82,7 +93,9 @@ def _announce(address: str) -> None:
     say("Ctrl-C stops it.")
 
 
-def page(*, output: Path = Path("answer.html"), digest: bool = False, force: bool = False) -> None:
+def page(
+    *, output: Path = Path("answer.html"), digest: bool = False, force: bool = False
+) -> None:
     """Write the page in which a site answers a plan without Python."""
     content = answer_page()
     if digest:

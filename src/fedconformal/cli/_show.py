@@ -1,4 +1,6 @@
-"""Output on a terminal: lines, tables, JSON, progress, and messages in the words of the command line."""
+"""Output on a terminal: lines, tables, JSON, progress, and messages in the words of the
+command line.
+"""
 
 import json
 import os
@@ -26,7 +28,9 @@ def printable(text: str) -> str:
 
 
 def say(text: str) -> None:
-    """Print a line for people on stderr, as stdout is for data; go on if nobody reads it."""
+    """Print a line for people on stderr, as stdout is for data; go on if nobody reads
+    it.
+    """
     try:
         print(printable(text), file=sys.stderr, flush=True)
     except BrokenPipeError:
@@ -52,7 +56,11 @@ def working(what: str) -> AbstractContextManager[Any]:
 def print_json(content: dict[str, Any] | list[Any]) -> None:
     """Print a result for machines on stdout; what JSON has no type for is text."""
     # JSON spells out what is not ASCII, and all controls but this one.
-    print(json.dumps(_finite(content), indent=2, allow_nan=False, default=str).replace("\x7f", "\\u007f"))
+    print(
+        json.dumps(_finite(content), indent=2, allow_nan=False, default=str).replace(
+            "\x7f", "\\u007f"
+        )
+    )
 
 
 def _finite(value: Any) -> Any:
@@ -74,30 +82,44 @@ def width() -> int:
 
 
 def paragraph(text: str, *, mark: str = "") -> None:
-    """Print a sentence or two, behind a mark in a list; break lines between words on a narrow terminal."""
+    """Print a sentence or two, behind a mark in a list; break lines between words on a
+    narrow terminal.
+    """
     wide = width()
     if wide < _WIDTH:  # a number is not parted from its per cent sign
         joined = re.sub(r"(?<=[0-9]) %", "\xa0%", mark + text)
-        text = textwrap.fill(joined, max(20, wide), subsequent_indent=" " * len(mark), **_WHOLE_WORDS)
+        text = textwrap.fill(
+            joined, max(20, wide), subsequent_indent=" " * len(mark), **_WHOLE_WORDS
+        )
         mark = ""
     print(printable(mark + text))
 
 
 def table(rows: Iterable[Mapping[str, object]], *, title: str | None = None) -> None:
-    """Print rows of cells by the name of their column; a column without any cell is left out.
+    """Print rows of cells by the name of their column; a column without any cell is
+    left out.
 
     Where a table is too wide even with its cells wrapped, each cell gets a line.
     """
     rows = list(rows)
-    names = dict.fromkeys(name for row in rows for name, cell in row.items() if cell is not None)
+    names = dict.fromkeys(
+        name for row in rows for name, cell in row.items() if cell is not None
+    )
     if not names:
         return
-    cells = [["" if row.get(name) is None else printable(str(row[name])) for name in names] for row in rows]
-    lines = _table_lines([printable(name) for name in names], cells, min(width(), _TABLE_WIDTH))
+    cells = [
+        ["" if row.get(name) is None else printable(str(row[name])) for name in names]
+        for row in rows
+    ]
+    lines = _table_lines(
+        [printable(name) for name in names], cells, min(width(), _TABLE_WIDTH)
+    )
     print("\n".join(["", *([] if title is None else [visible(title)]), *lines, ""]))
 
 
-def _table_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], most: int) -> list[str]:
+def _table_lines(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], most: int
+) -> list[str]:
     """Return the lines of a table whose words are never broken."""
     from rich import box
     from rich.cells import cell_len
@@ -106,9 +128,13 @@ def _table_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], most: in
     from rich.text import Text
 
     columns = list(zip(headers, *rows, strict=True))
-    widths = [max(cell_len(line) for cell in column for line in cell.split("\n")) for column in columns]
+    widths = [
+        max(cell_len(line) for cell in column for line in cell.split("\n"))
+        for column in columns
+    ]
     least = [
-        max([cell_len(word) for cell in column for word in cell.split()], default=0) for column in columns
+        max([cell_len(word) for cell in column for word in cell.split()], default=0)
+        for column in columns
     ]
     room = most - 2 - _GAP * (len(columns) - 1)
     while sum(widths) > room and widths != least:
@@ -116,7 +142,12 @@ def _table_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], most: in
         widths[i] -= 1
     if sum(widths) > room and rows:
         return _record_lines(headers, rows, most)
-    grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0))
+    grid = Table(
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, _GAP - 1, 0, 0),
+    )
     for header, wide in zip(headers, widths, strict=True):
         grid.add_column(Text(header), width=wide, overflow="fold")
     for row in rows:
@@ -131,15 +162,21 @@ def _table_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], most: in
     return [f"  {line}".rstrip() for line in text.splitlines()]
 
 
-def _record_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], most: int) -> list[str]:
-    """Return a line for each cell that is not empty, with the name of its column, and a gap between rows."""
+def _record_lines(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], most: int
+) -> list[str]:
+    """Return a line for each cell that is not empty, with the name of its column, and a
+    gap between rows.
+    """
     lines: list[str] = []
     for i, row in enumerate(rows):
         lines += [""] * (i > 0)
         for name, cell in zip(headers, row, strict=True):
             if cell:
                 text = f"  {' '.join(name.split())}: {' '.join(cell.split())}"
-                lines += textwrap.wrap(text, max(22, most), subsequent_indent="    ", **_WHOLE_WORDS)
+                lines += textwrap.wrap(
+                    text, max(22, most), subsequent_indent="    ", **_WHOLE_WORDS
+                )
     return lines
 
 
@@ -148,7 +185,7 @@ def number(value: float) -> str:
     return "infinite" if value == inf else f"{value:.6g}"
 
 
-# -- messages of the library -------------------------------------------------------------------------------
+# -- messages of the library -----------------------------------------------------------
 
 _ANYWHERE = r"(?<![\w'\"./-])", r"(?![\w'\"=./-])"
 _AS_SUBJECT = r"\A", r"(?=(?:\[\d+\])? (?:must|does|goes|is|are|was|needs|and|cannot) )"
@@ -158,7 +195,8 @@ _BOTH_WAYS = re.compile(r"\w+=\w+ \((--[^)]+)\)")
 def in_options(message: str, options: dict[str, str]) -> str:
     """Translate a message of the library into the words of the command line.
 
-    Names with an underscore are replaced wherever they stand, others only as the subject of a sentence.
+    Names with an underscore are replaced wherever they stand, others only as the
+    subject of a sentence.
 
     Parameters
     ----------

@@ -15,10 +15,12 @@ from fedconformal.documents import SigningKey
 from fedconformal.privacy import Ledger, fingerprint
 from fedconformal.protocol import SitePolicy
 
-# -- keys --------------------------------------------------------------------------------------------------
+# -- keys ------------------------------------------------------------------------------
 
 
-def new_key(name: str = "site", *, output: Path | None = None, force: bool = False) -> None:
+def new_key(
+    name: str = "site", *, output: Path | None = None, force: bool = False
+) -> None:
     """Make a key: the private part goes to a file, the public part is printed."""
     out = Output(output or Path(f"{name}.key"), force)
     out.check()
@@ -33,9 +35,20 @@ def show_key(key: Path) -> None:
     print(read_key(key).public_key)
 
 
-# -- ledger ------------------------------------------------------------------------------------------------
+# -- ledger ----------------------------------------------------------------------------
 
-_COLUMNS = ("number", "time", "kind", "dataset", "plan", "site", "epsilon", "answer", "numbers", "reason")
+_COLUMNS = (
+    "number",
+    "time",
+    "kind",
+    "dataset",
+    "plan",
+    "site",
+    "epsilon",
+    "answer",
+    "numbers",
+    "reason",
+)
 
 
 def new_ledger(ledger: Path) -> None:
@@ -46,7 +59,9 @@ def new_ledger(ledger: Path) -> None:
     say(f"created {ledger}")
 
 
-def set_budget(ledger: Path, dataset: str, epsilon: float, *, reason: str | None = None) -> None:
+def set_budget(
+    ledger: Path, dataset: str, epsilon: float, *, reason: str | None = None
+) -> None:
     """Set the budget of a data set, or raise it with a reason."""
     account = open_ledger(ledger)
     if reason is None:
@@ -73,17 +88,27 @@ def accept_scores(
 
 def check_ledger(ledger: Path, *, seal: str | None = None) -> None:
     """Check that no entry of a ledger was changed or lost."""
-    say(f"{ledger}: {count(open_ledger(ledger).check(seal), 'entry', 'entries')}, none changed")
+    say(
+        f"{ledger}: {count(open_ledger(ledger).check(seal), 'entry', 'entries')}, none"
+        " changed"
+    )
 
 
 def reseal_ledger(ledger: Path, *, reason: str) -> None:
-    """Accept that entries of a ledger are lost: every budget counts as spent until it is raised."""
+    """Accept that entries of a ledger are lost: every budget counts as spent until it
+    is raised.
+    """
     entries = Ledger.reseal(ledger, reason=reason).check()
-    say(f"{ledger}: resealed at {count(entries, 'entry', 'entries')}; every budget counts as spent")
+    say(
+        f"{ledger}: resealed at {count(entries, 'entry', 'entries')}; every budget"
+        " counts as spent"
+    )
 
 
 def show_ledger(ledger: Path, *, json: bool = False) -> None:
-    """Show budgets, what was spent on which plan, and how many exact answers were given."""
+    """Show budgets, what was spent on which plan, and how many exact answers were
+    given.
+    """
     account = open_ledger(ledger)
     entries = account.entries()
     numbers: dict[str, list[int]] = {}
@@ -104,26 +129,45 @@ def show_ledger(ledger: Path, *, json: bool = False) -> None:
             {"dataset": name, "answers": len(sent), "numbers": sum(sent)}
             for name, sent in sorted(numbers.items())
         ]
-        log = [{key: str(value) for key, value in entry._asdict().items()} for entry in entries]
+        log = [
+            {key: str(value) for key, value in entry._asdict().items()}
+            for entry in entries
+        ]
         print_json({"accounts": budgets, "exact": exact, "entries": log})
         return
     table(budgets, title=str(ledger))
     for name, sent in sorted(numbers.items()):
         scores = count(sum(sent), "exact score")
-        paragraph(f"{name}: {count(len(sent), 'exact answer')} given, with {scores} in all")
+        paragraph(
+            f"{name}: {count(len(sent), 'exact answer')} given, with {scores} in all"
+        )
     if entries:
-        shown = [{name: getattr(entry, name) or None for name in _COLUMNS} for entry in entries]
-        table([{name: value and str(value)[:25] for name, value in row.items()} for row in shown])
+        shown = [
+            {name: getattr(entry, name) or None for name in _COLUMNS}
+            for entry in entries
+        ]
+        table(
+            [
+                {name: value and str(value)[:25] for name, value in row.items()}
+                for row in shown
+            ]
+        )
 
 
-# -- policy ------------------------------------------------------------------------------------------------
+# -- policy ----------------------------------------------------------------------------
 
 
 def new_policy(path: Path = Path("site.toml"), *, force: bool = False) -> None:
-    """Write a policy with the defaults and an explanation of every line, to be edited."""
-    template = files("fedconformal.cli").joinpath("policy.toml").read_text(encoding="utf-8")
+    """Write a policy with the defaults and an explanation of every line, to be
+    edited.
+    """
+    template = (
+        files("fedconformal.cli").joinpath("policy.toml").read_text(encoding="utf-8")
+    )
     text = template.format(**{**asdict(SitePolicy()), "secret": token_hex(16)})
-    Output(path, force).write(text, mode=0o600, note=f": edit it, then answer with --policy {path}")
+    Output(path, force).write(
+        text, mode=0o600, note=f": edit it, then answer with --policy {path}"
+    )
 
 
 def show_policy(policy: Path, *, json: bool = False) -> None:

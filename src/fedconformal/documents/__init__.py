@@ -1,8 +1,16 @@
-"""Plan, Report, Calibration and Check: plain, immutable data that pass between people and machines."""
+"""Plan, Report, Calibration and Check: plain, immutable data that pass between people
+and machines.
+"""
 
 from typing import Any
 
-from fedconformal.documents._base import Document, DocumentError, Part, SizeLimit, first_problem
+from fedconformal.documents._base import (
+    Document,
+    DocumentError,
+    Part,
+    SizeLimit,
+    first_problem,
+)
 from fedconformal.documents._calibration import (
     Calibration,
     CalibrationPart,
@@ -11,7 +19,15 @@ from fedconformal.documents._calibration import (
     Received,
     Refusal,
 )
-from fedconformal.documents._design import Advice, Design, Level, PerSite, SiteKind, merge_kinds, total_sites
+from fedconformal.documents._design import (
+    Advice,
+    Design,
+    Level,
+    PerSite,
+    SiteKind,
+    merge_kinds,
+    total_sites,
+)
 from fedconformal.documents._fields import (
     LARGEST_EPSILON,
     LARGEST_N,
@@ -71,11 +87,25 @@ from fedconformal.documents._plan import (
     pair_label,
     random_round,
 )
-from fedconformal.documents._report import Check, CheckedGroup, Report, ReportPart, group_name, signed_text
-from fedconformal.documents._signing import SigningKey, check_public_key, is_signature, is_signed_by
+from fedconformal.documents._report import (
+    Check,
+    CheckedGroup,
+    Report,
+    ReportPart,
+    group_name,
+    signed_text,
+)
+from fedconformal.documents._signing import (
+    SigningKey,
+    check_public_key,
+    is_signature,
+    is_signed_by,
+)
 from fedconformal.documents._views import PlanView
 
-_KINDS: dict[str, type[Document]] = {kind.kind: kind for kind in (Plan, Report, Calibration, Check)}
+_KINDS: dict[str, type[Document]] = {
+    kind.kind: kind for kind in (Plan, Report, Calibration, Check)
+}
 
 
 def kinds() -> tuple[str, ...]:
@@ -106,7 +136,8 @@ def schema(kind: str) -> dict[str, Any]:
     Returns
     -------
     dict
-        A schema in the 2020-12 dialect; fields that are not required have their default if left out.
+        A schema in the 2020-12 dialect; fields that are not required have their default
+        if left out.
 
     Examples
     --------
@@ -115,13 +146,19 @@ def schema(kind: str) -> dict[str, Any]:
     'Plan'
     """
     if kind not in _KINDS:
-        raise ValueError(f"kind must be one of {', '.join(map(repr, _KINDS))}, got {kind!r}")
+        raise ValueError(
+            f"kind must be one of {', '.join(map(repr, _KINDS))}, got {kind!r}"
+        )
     content = _KINDS[kind].model_json_schema(mode="validation")
     definitions = content.get("$defs", {})
-    for place, (part, field) in enumerate((("Design", "message"), ("ReportPart", "payload"))):
+    for place, (part, field) in enumerate(
+        (("Design", "message"), ("ReportPart", "payload"))
+    ):
         if part in definitions:
             known = variants(place)
-            choices = [{"$ref": f"#/$defs/{variant.__name__}"} for variant in known.values()]
+            choices = [
+                {"$ref": f"#/$defs/{variant.__name__}"} for variant in known.values()
+            ]
             definitions[part]["properties"][field] = {"oneOf": choices}
             for name, variant in known.items():
                 own = variant.model_json_schema(mode="validation")
@@ -130,6 +167,11 @@ def schema(kind: str) -> dict[str, Any]:
                 own["required"] = ["kind", *own.get("required", [])]
                 definitions[variant.__name__] = own
     content["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    content["properties"]["digest"] = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
-    content["required"] = sorted({*content.get("required", []), "format", "version", "digest"})
+    content["properties"]["digest"] = {
+        "type": "string",
+        "pattern": "^sha256:[0-9a-f]{64}$",
+    }
+    content["required"] = sorted(
+        {*content.get("required", []), "format", "version", "digest"}
+    )
     return content

@@ -1,7 +1,8 @@
-"""Base of all documents: strict content, one canonical form, a digest, a reader that trusts nothing.
+"""Base of all documents: strict content, one canonical form, a digest, a reader that
+trusts nothing.
 
-A reader looks at the bytes first: their number, and the items they can hold. So reading any file costs about
-a second and some hundred megabytes at most.
+A reader looks at the bytes first: their number, and the items they can hold. So reading
+any file costs about a second and some hundred megabytes at most.
 """
 
 import gc
@@ -16,7 +17,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, Self
 
-from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
 from fedconformal._extras import call_higher
 from fedconformal._text import one_line
@@ -25,13 +32,23 @@ from fedconformal.documents._fields import MOST_FIELDS
 
 _NOT_OURS = frozenset(name for name in dir(BaseModel) if not name.startswith("_"))
 _DOCUMENT = re.compile(r"fedconformal/(plan|report|calibration|check)")
-_ASTRAL = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4", b"\\ud", b"\\uD")  # begin characters beyond U+FFFF
+_ASTRAL = (
+    b"\xf0",
+    b"\xf1",
+    b"\xf2",
+    b"\xf3",
+    b"\xf4",
+    b"\\ud",
+    b"\\uD",
+)  # begin characters beyond U+FFFF
 _TABLES = (b"PAR1", b"PK\x03\x04", b"\x93NUMPY")  # how Parquet, Excel and .npy begin
 
 
 @contextmanager
 def paused_collector() -> Iterator[None]:
-    """Pause the collector of cycles, which large documents without any would keep busy half of the time."""
+    """Pause the collector of cycles, which large documents without any would keep busy
+    half of the time.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -56,7 +73,8 @@ class SizeLimit:
     items : int
         Values, lists, objects and fields.
     listing : tuple of str
-        Fields that only larger documents have, because they list sites, groups or counts.
+        Fields that only larger documents have, because they list sites, groups or
+        counts.
     listing_size : int
         Bytes of a document with one of these fields.
 
@@ -102,8 +120,14 @@ class SizeLimit:
         ):  # which make a text take four bytes a character
             size = max(self.size, size // 2)
         if len(raw) + room > size:
-            without = "" if listing or not self.listing else " or ".join(map(repr, self.listing))
-            return f"larger than {self._text(size)}" + (f", without {without} in it" if without else "")
+            without = (
+                ""
+                if listing or not self.listing
+                else " or ".join(map(repr, self.listing))
+            )
+            return f"larger than {self._text(size)}" + (
+                f", without {without} in it" if without else ""
+            )
         if count_items(raw) > self.items:
             return f"more than {self.items:,} items in it"
         return None
@@ -116,10 +140,16 @@ class SizeLimit:
 class Part(BaseModel):
     """Part of a document: immutable, without unknown fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False
+    )
 
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy with changes, without cached values of the original such as its digest."""
+    def model_copy(
+        self, *, update: Mapping[str, Any] | None = None, deep: bool = False
+    ) -> Self:
+        """Return a copy with changes, without cached values of the original such as its
+        digest.
+        """
         copy = super().model_copy(update=update, deep=deep)
         for name in copy.__dict__.keys() - type(self).model_fields.keys():
             del copy.__dict__[name]
@@ -129,9 +159,9 @@ class Part(BaseModel):
 class Document(Part):
     """A Plan, a Report, a Calibration or a Check.
 
-    A field that has its default is not written and not part of the digest. So a later version may add fields,
-    if their defaults mean what this version does, and documents of this version keep their digests. A default
-    must never change.
+    A field that has its default is not written and not part of the digest. So a later
+    version may add fields, if their defaults mean what this version does, and documents
+    of this version keep their digests. A default must never change.
     """
 
     kind: ClassVar[str]
@@ -164,7 +194,9 @@ class Document(Part):
         return call_higher("pages.notebook_view", self)
 
     def __dir__(self) -> Iterable[str]:
-        """List the attributes without those of the library that reads and writes JSON."""
+        """List the attributes without those of the library that reads and writes
+        JSON.
+        """
         return sorted(set(super().__dir__()) - _NOT_OURS)
 
     def content(self) -> dict[str, Any]:
@@ -172,9 +204,15 @@ class Document(Part):
         return self.model_dump(mode="json", exclude_defaults=True)
 
     def canonical(self) -> bytes:
-        """Return the content in its one canonical form, of which the digest is taken, without signatures."""
+        """Return the content in its one canonical form, of which the digest is taken,
+        without signatures.
+        """
         signed = self.set_by_signing & self.model_fields_set
-        return _canonical((self.model_copy(update=dict.fromkeys(signed)) if signed else self).content())
+        return _canonical(
+            (
+                self.model_copy(update=dict.fromkeys(signed)) if signed else self
+            ).content()
+        )
 
     @cached_property
     def digest(self) -> str:
@@ -187,7 +225,8 @@ class Document(Part):
         Parameters
         ----------
         indent : int or None
-            Spaces by which nested content is indented; None for one line, as large documents always are.
+            Spaces by which nested content is indented; None for one line, as large
+            documents always are.
 
         Returns
         -------
@@ -237,16 +276,24 @@ class Document(Part):
         cls.check_format(fields)
         try:
             parsed = _canonical(fields)
-            del fields  # for whatever follows there is one copy of the content at a time
+            del (
+                fields
+            )  # for whatever follows there is one copy of the content at a time
             document = cls.model_validate_json(parsed)
             del parsed
         except ValidationError as error:
             raise DocumentError(f"not a {cls.kind}: {first_problem(error)}") from None
-        except (ValueError, RecursionError) as error:  # of fields that nobody has checked yet
+        except (
+            ValueError,
+            RecursionError,
+        ) as error:  # of fields that nobody has checked yet
             raise DocumentError(f"not a {cls.kind}: {_problem(error)}") from None
         if digest != document.digest:
             stated = "has no digest" if digest is None else "does not match its digest"
-            raise DocumentError(f"this {cls.kind} {stated}: it was changed after it was made, or cut short")
+            raise DocumentError(
+                f"this {cls.kind} {stated}: it was changed after it was made, or cut"
+                " short"
+            )
         try:
             document.check()
         except ValueError as error:
@@ -254,7 +301,8 @@ class Document(Part):
         return document
 
     def check(self) -> None:
-        """Refuse content that does not fit together, whoever wrote it; reading a document calls this.
+        """Refuse content that does not fit together, whoever wrote it; reading a
+        document calls this.
 
         Raises
         ------
@@ -276,7 +324,9 @@ class Document(Part):
         DocumentError
             If ``format`` or ``version`` is missing or another.
         """
-        wanted = {name: cls.model_fields[name].default for name in ("format", "version")}
+        wanted = {
+            name: cls.model_fields[name].default for name in ("format", "version")
+        }
         for name, value in wanted.items():
             given = fields.get(name)
             if name not in fields:
@@ -285,8 +335,14 @@ class Document(Part):
             if name == "format" and other is not None and other[1] != cls.kind:
                 raise DocumentError(f"this is a {other[1]}, not a {cls.kind}")
             if type(given) is not type(value) or given != value:
-                shown = type(given).__name__ if isinstance(given, list | dict) else repr(given)
-                raise DocumentError(f"not a {cls.kind}: {name}: must be {value!r}, got {_short(shown)}")
+                shown = (
+                    type(given).__name__
+                    if isinstance(given, list | dict)
+                    else repr(given)
+                )
+                raise DocumentError(
+                    f"not a {cls.kind}: {name}: must be {value!r}, got {_short(shown)}"
+                )
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -317,7 +373,9 @@ class Document(Part):
             raise DocumentError(f"{path}: {error}") from None
 
 
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+_CANONICAL = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+)
 
 
 def count_items(raw: bytes) -> int:
@@ -334,26 +392,40 @@ def _to_bytes(text: str | bytes) -> bytes:
 
 
 def _load(kind: str, text: str | bytes, limit: SizeLimit) -> dict[str, Any]:
-    """Parse strict JSON: not too large, no NaN, no overflowing numbers, no field twice."""
+    """Parse strict JSON: not too large, no NaN, no overflowing numbers, no field
+    twice.
+    """
     if (too_large := limit.problem(text)) is not None:
         raise DocumentError(f"not a {kind}: {too_large}")
     try:
-        content = _STRICT.decode(text.decode("utf-8") if isinstance(text, bytes) else text)
+        content = _STRICT.decode(
+            text.decode("utf-8") if isinstance(text, bytes) else text
+        )
     except (ValueError, RecursionError) as error:
         if _looks_like_a_table(text):
-            raise DocumentError(f"this is a table, not a {kind}, which is JSON") from None
+            raise DocumentError(
+                f"this is a table, not a {kind}, which is JSON"
+            ) from None
         raise DocumentError(f"not a {kind}: {_problem(error)}") from None
     if not isinstance(content, dict):
-        raise DocumentError(f"not a {kind}: a JSON object was expected, got {type(content).__name__}")
+        raise DocumentError(
+            f"not a {kind}: a JSON object was expected, got {type(content).__name__}"
+        )
     return content
 
 
 def _looks_like_a_table(text: str | bytes) -> bool:
-    """Return whether this is a CSV file, a spreadsheet or another table instead of a document."""
+    """Return whether this is a CSV file, a spreadsheet or another table instead of a
+    document.
+    """
     start = _to_bytes(text[:2000])
     if start.startswith(_TABLES):
         return True
-    lines = [line for line in start.replace(b"\x00", b"").decode("latin-1").splitlines() if line.strip()]
+    lines = [
+        line
+        for line in start.replace(b"\x00", b"").decode("latin-1").splitlines()
+        if line.strip()
+    ]
     if len(lines) < 2 or lines[0].lstrip().startswith(("{", "[")):
         return False
     widths = {max(line.count(separator) for separator in ",;\t") for line in lines[:-1]}
@@ -361,7 +433,9 @@ def _looks_like_a_table(text: str | bytes) -> bool:
 
 
 def _problem(error: Exception) -> str:
-    return "nested too deeply" if isinstance(error, RecursionError) else _short(str(error))
+    return (
+        "nested too deeply" if isinstance(error, RecursionError) else _short(str(error))
+    )
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -377,14 +451,18 @@ def _finite(text: str) -> float:
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(pairs) > MOST_FIELDS:
-        raise ValueError(f"an object has {len(pairs):,} fields, more than {MOST_FIELDS}")
+        raise ValueError(
+            f"an object has {len(pairs):,} fields, more than {MOST_FIELDS}"
+        )
     fields = dict(pairs)
     if len(fields) != len(pairs):
         raise ValueError("a field occurs twice")
     return fields
 
 
-_STRICT = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_no_duplicates)
+_STRICT = json.JSONDecoder(
+    parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_no_duplicates
+)
 
 
 def first_problem(error: ValidationError) -> str:

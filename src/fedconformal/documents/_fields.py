@@ -1,7 +1,8 @@
-"""Fields of documents: limits on their size, exact numbers, names of sites that look different, and labels.
+"""Fields of documents: limits on their size, exact numbers, names of sites that look
+different, and labels.
 
-The limits keep what follows from a document, such as the distribution of the coverage, as affordable as
-reading it.
+The limits keep what follows from a document, such as the distribution of the coverage,
+as affordable as reading it.
 """
 
 import math
@@ -34,7 +35,9 @@ from fedconformal._util import plain_array
 
 LARGEST_N = 2**30  # scores of a site
 LARGEST_ADVICE = 2**40  # number in an advice
-MOST_SITES = 10**7  # sites of a plan; they may have names as far as these fit into the document
+MOST_SITES = (
+    10**7
+)  # sites of a plan; they may have names as far as these fit into the document
 MOST_LEVELS = 100  # confidence levels of a plan
 MOST_NUMBERS = 20  # scores that a site sends for one level
 MOST_GROUPS = 1000  # groups of cases in a plan
@@ -44,13 +47,18 @@ MOST_MASKED = 2**22  # characters of masked numbers
 MOST_BEARERS = 100  # sites that add the noise of a masked sum
 MOST_PARTS = 10**6  # parts of the largest loss, in which sums of losses are counted
 MOST_STARTS = 100  # edges from which tests of answers begin
-MOST_CELLS = 100_000  # cells times groups, and times levels where levels differ: the work of a site
+# cells times groups, and times levels where levels differ: the work of a site
+MOST_CELLS = 100_000
 MOST_LEVELS_OF_GROUPS = 2_000  # levels times groups of a plan
 MOST_NAMED = 100_000  # names of sites in one list
-MOST_COMPARED = 4 * 10**6  # characters of all names beyond ASCII in the form in which they are compared
+MOST_COMPARED = (
+    4 * 10**6
+)  # characters of all names beyond ASCII in the form in which they are compared
 MOST_DIGITS = 400  # digits of the common denominator of all shares
 MOST_REFUSALS = 1_000  # refusals that a calibration lists; the others are counted
-MOST_SENT = 500  # numbers that a plan may ask a site for, over all levels, in each group
+MOST_SENT = (
+    500  # numbers that a plan may ask a site for, over all levels, in each group
+)
 MOST_VOTES = 2**20  # votes of one number
 LARGEST_UNIT = 10**40  # votes of a whole mixture
 MOST_COLUMNS = 5  # columns by whose values a check is split
@@ -76,7 +84,7 @@ Many = Annotated[tuple[T, ...], _FirstWrong()]
 """A list that is refused at its first wrong entry."""
 
 
-# -- numbers -----------------------------------------------------------------------------------------------
+# -- numbers ---------------------------------------------------------------------------
 
 
 def _read_extended(value: Any) -> float:
@@ -96,10 +104,14 @@ Extended = Annotated[
     float,
     Field(allow_inf_nan=True),
     BeforeValidator(_read_extended),
-    PlainSerializer(lambda value: "Infinity" if value == math.inf else value, when_used="json"),
+    PlainSerializer(
+        lambda value: "Infinity" if value == math.inf else value, when_used="json"
+    ),
     WithJsonSchema({"anyOf": [{"type": "number"}, {"const": "Infinity"}]}),
 ]
-"""A float64 that may be +inf, which JSON spells as the word "Infinity"; never NaN, never -inf."""
+"""A float64 that may be +inf, which JSON spells as the word "Infinity"; never NaN,
+never -inf.
+"""
 
 _RATIO = r"^(0|[1-9][0-9]{0,39})(\.[0-9]{1,320}|/[1-9][0-9]{0,39})?$"
 
@@ -108,7 +120,8 @@ _DECIMALS = {digits: 10**digits for digits in (18, 320)}
 
 
 def ratio_text(value: Fraction) -> str:
-    """Write an exact number: as a decimal where it has one, else as numerator and denominator.
+    """Write an exact number: as a decimal where it has one, else as numerator and
+    denominator.
 
     Parameters
     ----------
@@ -135,14 +148,18 @@ def ratio_text(value: Fraction) -> str:
 
 
 def _read_ratio(value: Any) -> Fraction:
-    if not isinstance(value, Fraction) and not (isinstance(value, str) and re.fullmatch(_RATIO, value)):
+    if not isinstance(value, Fraction) and not (
+        isinstance(value, str) and re.fullmatch(_RATIO, value)
+    ):
         raise ValueError('must be an exact number such as "0.9" or "1/3"')
     exact = Fraction(value)
     text = ratio_text(abs(exact))
     if exact < 0 or (isinstance(value, str) and text != value):
         raise ValueError(f"must be at least 0, written as {text!r}")
     if not re.fullmatch(_RATIO, text):
-        raise ValueError("must have at most 40 digits above and below the line, or 320 decimals")
+        raise ValueError(
+            "must have at most 40 digits above and below the line, or 320 decimals"
+        )
     return exact
 
 
@@ -168,10 +185,12 @@ Share = Annotated[Ratio, AfterValidator(_share)]
 def check_epsilon(epsilon: Fraction | None) -> None:
     """Refuse a privacy loss that is out of range."""
     if epsilon is not None and not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
-        raise ValueError(f"epsilon must be between {SMALLEST_EPSILON:g} and {LARGEST_EPSILON:g}")
+        raise ValueError(
+            f"epsilon must be between {SMALLEST_EPSILON:g} and {LARGEST_EPSILON:g}"
+        )
 
 
-# -- periods of time --------------------------------------------------------------------------------------
+# -- periods of time -------------------------------------------------------------------
 
 _PERIOD = r"^[0-9]{4}-[0-9]{2}(-[0-9]{2}/[0-9]{4}-[0-9]{2}-[0-9]{2})?$"
 
@@ -208,7 +227,9 @@ def read_period(text: str) -> tuple[date, date]:
             return first, first.replace(day=monthrange(first.year, first.month)[1])
         first, last = map(date.fromisoformat, text.split("/"))
     except ValueError:
-        raise ValueError(f"period must be FIRST-DAY/LAST-DAY or a month, 2027-03, got {text!r:.60}") from None
+        raise ValueError(
+            f"period must be FIRST-DAY/LAST-DAY or a month, 2027-03, got {text!r:.60}"
+        ) from None
     if last < first:
         raise ValueError(f"period must not end before it begins, got {text!r}")
     return first, last
@@ -245,27 +266,33 @@ Period = Annotated[
 """A month, or a first and a last day, as `period_text` writes it."""
 
 
-# -- names of sites: one form for each, and none that looks like another ------------------------------------
+# -- names of sites: one form for each, and none that looks like another ---------------
 
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-"""Characters that count as printable and show nothing: fillers, joiners and selectors of variants."""
+"""Characters that count as printable and show nothing: fillers, joiners and selectors
+of variants.
+"""
 
 _LOOKS = str.maketrans(
     "АВЕЅІЈКМНОРСТХУҮԌԜасеоріјѕхуһкԁԛԝӏΑΒΕΖΗΙΚΜΝΟΡΤΥΧανορικυı",
     "ABESIJKMHOPCTXYYGWaceopijsxyhkdqwlABEZHIKMNOPTYXavopikui",
 )
-"""Cyrillic and Greek letters, and the Latin ones that they look like; not every pair that there is."""
+"""Cyrillic and Greek letters, and the Latin ones that they look like; not every pair
+that there is.
+"""
 
 
 def proper_form(name: str) -> str:
-    """Return a name in the form that documents hold: composed (NFC), visible, without spaces around it.
+    """Return a name in the form that documents hold: composed (NFC), visible, without
+    spaces around it.
 
     Empty if nothing of it can be seen.
     """
     if name.isprintable() and (
-        name.isascii() or (not _INVISIBLE.search(name) and unicodedata.is_normalized("NFC", name))
+        name.isascii()
+        or (not _INVISIBLE.search(name) and unicodedata.is_normalized("NFC", name))
     ):
         return name.strip()
     shown = _INVISIBLE.sub("", "".join(c for c in name if c.isprintable()))
@@ -299,18 +326,26 @@ def check_site_name(name: Any) -> str:
     form = proper_form(name)[:200] if isinstance(name, str) else ""
     if not form or name != form:
         raise ValueError(
-            "a site's name must be visible, of 1 to 200 characters in one line, composed (NFC), without "
-            f"spaces around it, got {one_line(repr(name), 60)}" + (f": use {form!r}" if form else "")
+            "a site's name must be visible, of 1 to 200 characters in one line,"
+            f" composed (NFC), without spaces around it, got {one_line(repr(name), 60)}"
+            + (f": use {form!r}" if form else "")
         )
     return str(name)
 
 
-SiteName = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(check_site_name)]
-"""Name of a site: visible, on one line, in Unicode's composed form, without spaces around it."""
+SiteName = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=200),
+    AfterValidator(check_site_name),
+]
+"""Name of a site: visible, on one line, in Unicode's composed form, without spaces
+around it.
+"""
 
 
 def look(name: str) -> str:
-    """Return a form to compare, which is equal for names that a reader may take for each other.
+    """Return a form to compare, which is equal for names that a reader may take for
+    each other.
 
     Case, width, spacing and the alphabet of letters that look Latin do not count.
     """
@@ -327,18 +362,29 @@ def check_looks(names: Iterable[str]) -> None:
         form = look(name)  # which may be 18 times as long
         compared += 0 if name.isascii() else len(form)
         if compared > MOST_COMPARED:
-            raise ValueError(f"the names of all sites must have at most {MOST_COMPARED:,} characters")
+            raise ValueError(
+                f"the names of all sites must have at most {MOST_COMPARED:,} characters"
+            )
         other = seen.setdefault(form, name)
         if other != name:
-            raise ValueError(f"the sites {other!r} and {name!r} look alike: give one of them another name")
+            raise ValueError(
+                f"the sites {other!r} and {name!r} look alike: give one of them another"
+                " name"
+            )
 
 
-# -- text that somebody else wrote -------------------------------------------------------------------------
+# -- text that somebody else wrote -----------------------------------------------------
 
 
 def _clean_sentence(value: Any, info: ValidationInfo) -> Any:
-    """Make a sentence printable and short where it is written; where it is read it must be so."""
-    return one_line(value, LONGEST_REASON) if info.mode == "python" and isinstance(value, str) else value
+    """Make a sentence printable and short where it is written; where it is read it must
+    be so.
+    """
+    return (
+        one_line(value, LONGEST_REASON)
+        if info.mode == "python" and isinstance(value, str)
+        else value
+    )
 
 
 def printable(text: str) -> str:
@@ -357,16 +403,20 @@ Sentence = Annotated[
 """A sentence about what somebody else sent: printable, on one line, and not long."""
 
 
-# -- labels of cases, as people hold them: text or whole numbers --------------------------------------------
+# -- labels of cases, as people hold them: text or whole numbers -----------------------
 
 
 def _check_label(label: str) -> str:
     if not label.isprintable() or label != label.strip():
-        raise ValueError("a label must be printable, on one line, without spaces around it")
+        raise ValueError(
+            "a label must be printable, on one line, without spaces around it"
+        )
     return label
 
 
-Label = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_check_label)]
+Label = Annotated[
+    str, StringConstraints(min_length=1, max_length=200), AfterValidator(_check_label)
+]
 """Name of a group of cases: printable, on one line, without spaces around it."""
 
 
@@ -374,7 +424,9 @@ def check_labels(labels: Sequence[str | None]) -> None:
     """Refuse labels that occur twice or out of order; a single part may do without."""
     if list(labels) == [None]:
         return
-    if None in labels or list(labels) != sorted({label for label in labels if label is not None}):
+    if None in labels or list(labels) != sorted(
+        {label for label in labels if label is not None}
+    ):
         raise ValueError("the labels must be different, in alphabetical order")
 
 
@@ -433,14 +485,20 @@ def unique_labels(labels: ArrayLike) -> tuple[list[str], NDArray[np.intp]]:
     # Text of numpy's own loses zero bytes at its end, so lists are taken as they are.
     values = plain_array(labels, dtype=None if hasattr(labels, "dtype") else object)
     if values.ndim != 1:
-        raise ValueError(f"labels must be a flat array, one for each point, got shape {values.shape}")
+        raise ValueError(
+            f"labels must be a flat array, one for each point, got shape {values.shape}"
+        )
     if values.dtype.kind not in "iuU":
-        values = np.array([label_text(value) for value in values.tolist()], dtype=object)
+        values = np.array(
+            [label_text(value) for value in values.tolist()], dtype=object
+        )
     names, which = np.unique(values, return_inverse=True)
     return [label_text(name) for name in names.tolist()], which.reshape(values.shape)
 
 
-def warn_of_unknown(names: Sequence[str], which: NDArray[np.intp], known: Collection[str]) -> None:
+def warn_of_unknown(
+    names: Sequence[str], which: NDArray[np.intp], known: Collection[str]
+) -> None:
     """Warn of points whose label is not among those known."""
     unknown = [i for i, name in enumerate(names) if name not in known]
     if unknown:

@@ -1,6 +1,8 @@
-"""Data of the messages that sites send: what a design asks for, and what a report holds.
+"""Data of the messages that sites send: what a design asks for, and what a report
+holds.
 
-A kind of message is a pair of classes, registered under one name; `fedconformal.messages` has its behaviour.
+A kind of message is a pair of classes, registered under one name;
+`fedconformal.messages` has its behaviour.
 """
 
 import base64
@@ -22,7 +24,15 @@ from pydantic import (
 
 from fedconformal.documents import _fields as limits
 from fedconformal.documents._base import Part, first_problem
-from fedconformal.documents._fields import Extended, Many, Rank, Ratio, Share, SiteName, check_epsilon
+from fedconformal.documents._fields import (
+    Extended,
+    Many,
+    Rank,
+    Ratio,
+    Share,
+    SiteName,
+    check_epsilon,
+)
 
 if TYPE_CHECKING:
     from fedconformal.documents._design import Design, SiteKind
@@ -73,7 +83,9 @@ class Payload(Variant):
 
 def _count_numbers(value: Any) -> int:
     if isinstance(value, (dict, list, tuple)):
-        return sum(map(_count_numbers, value.values() if isinstance(value, dict) else value))
+        return sum(
+            map(_count_numbers, value.values() if isinstance(value, dict) else value)
+        )
     return int(isinstance(value, (int, float)))
 
 
@@ -88,7 +100,9 @@ MaskedNumbers = Annotated[
 
 
 class MaskedPayload(Payload):
-    """Whole numbers modulo 2^64 that hide what a site sends; masks cancel in the sum over all sites."""
+    """Whole numbers modulo 2^64 that hide what a site sends; masks cancel in the sum
+    over all sites.
+    """
 
     kind: ClassVar[str] = "masked"
     values: MaskedNumbers
@@ -159,7 +173,9 @@ def _reader(base: type[Variant], place: int) -> Any:
         kind = fields.pop("kind", None)
         known = variants(place)
         if not isinstance(kind, str) or kind not in known:
-            raise ValueError(f"kind must be one of {', '.join(map(repr, known))}, got {kind!r}")
+            raise ValueError(
+                f"kind must be one of {', '.join(map(repr, known))}, got {kind!r}"
+            )
         try:
             return known[kind].model_validate_json(json.dumps(fields))
         except ValidationError as error:
@@ -174,7 +190,7 @@ AnyPayload = Annotated[SerializeAsAny[Payload], _reader(Payload, 1)]
 """The payload of any registered message."""
 
 
-# -- ranks ---------------------------------------------------------------------------------------------
+# -- ranks -----------------------------------------------------------------------------
 
 
 def _increasing(values: tuple[float, ...]) -> tuple[float, ...]:
@@ -183,36 +199,57 @@ def _increasing(values: tuple[float, ...]) -> tuple[float, ...]:
     return values
 
 
-RankList = Annotated[Many[Rank], Field(max_length=limits.MOST_NUMBERS), AfterValidator(_increasing)]
+RankList = Annotated[
+    Many[Rank], Field(max_length=limits.MOST_NUMBERS), AfterValidator(_increasing)
+]
 """Ranks of one site at one level, in increasing order."""
 VoteList = Annotated[
-    Many[Annotated[int, Field(ge=1, le=limits.MOST_VOTES)]], Field(max_length=limits.MOST_NUMBERS)
+    Many[Annotated[int, Field(ge=1, le=limits.MOST_VOTES)]],
+    Field(max_length=limits.MOST_NUMBERS),
 ]
 """Votes of the numbers of one site: one entry for all of them, or one for each."""
 
 
 class RankRule(Part):
-    """Rule by which sites of unknown size find their ranks, and which fixed ranks follow."""
+    """Rule by which sites of unknown size find their ranks, and which fixed ranks
+    follow.
+    """
 
-    share: Share | None = Field(default=None, description="the middle rank is ceil(share * (n + 1))")
-    numbers: int = Field(default=1, ge=1, le=limits.MOST_NUMBERS, description="numbers that a site sends")
-    spacing: Ratio | None = Field(default=None, description="between ranks, in standard deviations")
-    eta: Share | None = Field(default=None, description="probability of a rank above the quantile")
+    share: Share | None = Field(
+        default=None, description="the middle rank is ceil(share * (n + 1))"
+    )
+    numbers: int = Field(
+        default=1, ge=1, le=limits.MOST_NUMBERS, description="numbers that a site sends"
+    )
+    spacing: Ratio | None = Field(
+        default=None, description="between ranks, in standard deviations"
+    )
+    eta: Share | None = Field(
+        default=None, description="probability of a rank above the quantile"
+    )
 
     def check(self) -> None:
         """Refuse a rule that leaves the ranks open, or fixes them twice."""
         if (self.share is None) == (self.eta is None):
             raise ValueError("a rule has a share or an eta")
         if (self.spacing is None) != (self.numbers == 1):
-            raise ValueError("spacing must be given with several numbers, and only with them")
+            raise ValueError(
+                "spacing must be given with several numbers, and only with them"
+            )
 
 
 class RankLevel(Part):
     """Ranks and votes at one confidence level."""
 
-    ranks: Many[RankList] = Field(default=(), description="for each kind of sites; n + 1 means +inf")
-    votes: Many[VoteList] = Field(default=(), description="for each kind of sites; left out for 1 each")
-    rule: RankRule | None = Field(default=None, description="for open plans, and ranks that follow a share")
+    ranks: Many[RankList] = Field(
+        default=(), description="for each kind of sites; n + 1 means +inf"
+    )
+    votes: Many[VoteList] = Field(
+        default=(), description="for each kind of sites; left out for 1 each"
+    )
+    rule: RankRule | None = Field(
+        default=None, description="for open plans, and ranks that follow a share"
+    )
 
     @classmethod
     def of(
@@ -221,7 +258,9 @@ class RankLevel(Part):
         votes: tuple[tuple[int, ...], ...],
         rule: RankRule | None = None,
     ) -> Self:
-        """Make a level from the votes of every number, which are written in their shortest form."""
+        """Make a level from the votes of every number, which are written in their
+        shortest form.
+        """
         if all(vote == 1 for each in votes for vote in each):
             return cls(ranks=ranks, rule=rule)
         short = tuple(each[:1] if len(set(each)) == 1 else each for each in votes)
@@ -232,18 +271,31 @@ class RankLevel(Part):
         if not self.votes:
             return tuple((1,) * len(each) for each in self.ranks)
         pairs = zip(self.votes, self.ranks, strict=True)
-        return tuple(votes if len(votes) == len(ranks) else votes * len(ranks) for votes, ranks in pairs)
+        return tuple(
+            votes if len(votes) == len(ranks) else votes * len(ranks)
+            for votes, ranks in pairs
+        )
 
     def check(self, kinds: "tuple[SiteKind, ...]") -> None:
-        """Refuse ranks that sites do not have, and votes that are not those of the ranks."""
+        """Refuse ranks that sites do not have, and votes that are not those of the
+        ranks.
+        """
         if len(self.ranks) != len(kinds) or len(self.votes) not in (0, len(kinds)):
             raise ValueError("ranks and votes must be given for each kind of sites")
         for kind, ranks in zip(kinds, self.ranks, strict=True):
             if ranks and (ranks[-1] > kind.n + 1 or not kind.asked):
-                raise ValueError("a rank must lie between 1 and n + 1, and a site that is not asked has none")
+                raise ValueError(
+                    "a rank must lie between 1 and n + 1, and a site that is not asked"
+                    " has none"
+                )
         pairs = zip(self.votes, self.ranks, strict=bool(self.votes))
-        if any(len(votes) not in ({1, len(ranks)} if ranks else {0}) for votes, ranks in pairs):
-            raise ValueError("votes must be one for all numbers of a site, or one for each")
+        if any(
+            len(votes) not in ({1, len(ranks)} if ranks else {0})
+            for votes, ranks in pairs
+        ):
+            raise ValueError(
+                "votes must be one for all numbers of a site, or one for each"
+            )
         if self != RankLevel.of(self.ranks, self.all_votes(), self.rule):
             raise ValueError("votes must be written in their shortest form")
 
@@ -255,12 +307,19 @@ class Ranks(MessageData):
     levels: Many[RankLevel] = Field(min_length=1, max_length=limits.MOST_LEVELS)
 
     def check(self, design: "Design") -> None:
-        """Refuse ranks that sites do not have, or by which nobody could tell sites apart."""
+        """Refuse ranks that sites do not have, or by which nobody could tell sites
+        apart.
+        """
         if len(self.levels) != len(design.levels):
             raise ValueError("ranks must be given for each level")
         if design.is_open:
-            if any(level.rule is None or level.ranks or level.votes for level in self.levels):
-                raise ValueError("an open plan has a rule for every level, and no ranks")
+            if any(
+                level.rule is None or level.ranks or level.votes
+                for level in self.levels
+            ):
+                raise ValueError(
+                    "an open plan has a rule for every level, and no ranks"
+                )
             rules = [level.rule for level in self.levels if level.rule is not None]
             for rule in rules:
                 rule.check()
@@ -271,20 +330,33 @@ class Ranks(MessageData):
             columns = zip(*(level.ranks for level in self.levels), strict=True)
             most = max(sum(map(len, ranks)) for ranks in columns)
         if most > limits.MOST_SENT:
-            raise ValueError(f"a site sends at most {limits.MOST_SENT} numbers over all levels, got {most:,}")
+            raise ValueError(
+                f"a site sends at most {limits.MOST_SENT} numbers over all levels, got"
+                f" {most:,}"
+            )
         if design.site_names is None and not design.is_open:
-            rows = (zip(level.ranks, level.all_votes(), strict=True) for level in self.levels)
+            rows = (
+                zip(level.ranks, level.all_votes(), strict=True)
+                for level in self.levels
+            )
             pairs = zip(design.kinds, zip(*rows, strict=True), strict=True)
             different = {(kind.n, column) for kind, column in pairs}
             if len({kind.n for kind in design.kinds}) < len(different):
-                raise ValueError("sites without names must have the same ranks if they have the same size")
+                raise ValueError(
+                    "sites without names must have the same ranks if they have the same"
+                    " size"
+                )
 
 
 class Sent(Part):
     """Scores that a site sends for one confidence level."""
 
-    ranks: RankList = Field(description="ranks that were sent; none where none was asked for")
-    values: Many[Extended] = Field(max_length=limits.MOST_NUMBERS, description="the scores of these ranks")
+    ranks: RankList = Field(
+        description="ranks that were sent; none where none was asked for"
+    )
+    values: Many[Extended] = Field(
+        max_length=limits.MOST_NUMBERS, description="the scores of these ranks"
+    )
 
 
 class RanksPayload(Payload):
@@ -310,34 +382,45 @@ class RanksPayload(Payload):
                     raise ValueError("a rank above n has the value Infinity")
 
 
-# -- random cases --------------------------------------------------------------------------------------
+# -- random cases ----------------------------------------------------------------------
 
 
 class Cases(MessageData):
     """Scores of cases drawn at random, the same for all levels."""
 
     kind: ClassVar[str] = "cases"
-    numbers: int = Field(ge=1, le=limits.MOST_NUMBERS, description="how many of its cases a site draws")
+    numbers: int = Field(
+        ge=1, le=limits.MOST_NUMBERS, description="how many of its cases a site draws"
+    )
 
 
 class CasesPayload(Payload):
     """Scores of the cases that were drawn."""
 
     kind: ClassVar[str] = "cases"
-    values: Many[Extended] = Field(min_length=1, max_length=limits.MOST_NUMBERS, description="increasing")
+    values: Many[Extended] = Field(
+        min_length=1, max_length=limits.MOST_NUMBERS, description="increasing"
+    )
 
 
-# -- grids ---------------------------------------------------------------------------------------------
+# -- grids -----------------------------------------------------------------------------
 
 
 class Gridded(MessageData):
     """Message that places scores on a public grid; the last cell means +inf."""
 
     edges: Annotated[Many[float], AfterValidator(_increasing)] = Field(
-        min_length=2, max_length=limits.MOST_EDGES, description="right edges of the cells"
+        min_length=2,
+        max_length=limits.MOST_EDGES,
+        description="right edges of the cells",
     )
-    bounded: bool = Field(default=False, description="one more cell, after the last edge, means Infinity")
-    masked: bool = Field(default=False, description="sites send masked numbers: only their sum can be read")
+    bounded: bool = Field(
+        default=False, description="one more cell, after the last edge, means Infinity"
+    )
+    masked: bool = Field(
+        default=False,
+        description="sites send masked numbers: only their sum can be read",
+    )
 
     @property
     def is_masked(self) -> bool:
@@ -366,31 +449,54 @@ _FEWEST_BEARERS = 2
 
 
 class Curve(Gridded):
-    """Counts of scores in the cells of a grid, one release for all levels; noisy where epsilon is given."""
+    """Counts of scores in the cells of a grid, one release for all levels; noisy where
+    epsilon is given.
+    """
 
     kind: ClassVar[str] = "curve"
-    epsilon: Ratio | None = Field(default=None, description="privacy loss of a site; exact if left out")
+    epsilon: Ratio | None = Field(
+        default=None, description="privacy loss of a site; exact if left out"
+    )
     offsets: Annotated[
-        Many[Many[Annotated[int, Field(ge=0, le=limits.LARGEST_N)]]], Field(max_length=limits.MOST_LEVELS)
-    ] = Field(default=(), description="by level, what is added to the votes needed at each edge but the last")
-    unit: int | None = Field(default=None, ge=1, le=limits.LARGEST_UNIT, description="votes of a mixture")
+        Many[Many[Annotated[int, Field(ge=0, le=limits.LARGEST_N)]]],
+        Field(max_length=limits.MOST_LEVELS),
+    ] = Field(
+        default=(),
+        description=(
+            "by level, what is added to the votes needed at each edge but the last"
+        ),
+    )
+    unit: int | None = Field(
+        default=None, ge=1, le=limits.LARGEST_UNIT, description="votes of a mixture"
+    )
     parts: int | None = Field(
         default=None,
         ge=1,
         le=limits.MOST_PARTS,
-        description="sums of losses in parts of the largest loss, instead of counts of scores",
+        description=(
+            "sums of losses in parts of the largest loss, instead of counts of scores"
+        ),
     )
     starts: int | None = Field(
         default=None,
         ge=1,
         le=limits.MOST_STARTS,
-        description="tests from this many edges on: counts of cases that are answered, then of wrong answers",
+        description=(
+            "tests from this many edges on: counts of cases that are answered, then of"
+            " wrong answers"
+        ),
     )
     own: Annotated[Many[Many[Rank]], Field(max_length=limits.MOST_LEVELS)] = Field(
-        default=(), description="by level and kind of sites, the count needed at a site's own threshold"
+        default=(),
+        description=(
+            "by level and kind of sites, the count needed at a site's own threshold"
+        ),
     )
     bearers: Annotated[Many[SiteName], Field(max_length=limits.MOST_BEARERS)] = Field(
-        default=(), description="of a masked sum, the sites that add the noise; all of them if left out"
+        default=(),
+        description=(
+            "of a masked sum, the sites that add the noise; all of them if left out"
+        ),
     )
 
     def vector_length(self, n_levels: int) -> int:
@@ -407,38 +513,63 @@ class Curve(Gridded):
         return self.n_cells * (n_levels if self.offsets else 1)
 
     def check(self, design: "Design") -> None:
-        """Refuse offsets and own counts that are not those of the levels, edges and sites."""
+        """Refuse offsets and own counts that are not those of the levels, edges and
+        sites.
+        """
         super().check(design)
         offsets, own, n_levels = self.offsets, self.own, len(design.levels)
         if self.parts is not None and (self.epsilon is not None or own):
             raise ValueError("sums of losses have neither noise nor own counts")
         if self.starts is not None:
-            if self.epsilon is not None or own or self.parts is not None or not self.bounded:
+            if (
+                self.epsilon is not None
+                or own
+                or self.parts is not None
+                or not self.bounded
+            ):
                 raise ValueError(
-                    "counts of answers have neither noise, own counts nor parts, and bounded edges"
+                    "counts of answers have neither noise, own counts nor parts, and"
+                    " bounded edges"
                 )
             if 2 * len(self.edges) > limits.MOST_EDGES:
-                raise ValueError(f"counts of answers must have at most {limits.MOST_EDGES // 2:,} edges")
+                raise ValueError(
+                    f"counts of answers must have at most {limits.MOST_EDGES // 2:,}"
+                    " edges"
+                )
         self._check_bearers(design)
         if bool(offsets) != (self.epsilon is not None and not design.is_open):
             raise ValueError("offsets must be given with noise, and only with it")
         lengths = {len(each) for each in offsets}
-        if offsets and (len(offsets) != n_levels or not lengths <= {0, self.n_cells - 1}):
-            raise ValueError("offsets must be given for each level and each edge but the last")
-        if own and (len(own) != n_levels or {len(each) for each in own} != {len(design.kinds)}):
-            raise ValueError("own counts must be given for each level and each kind of sites")
+        if offsets and (
+            len(offsets) != n_levels or not lengths <= {0, self.n_cells - 1}
+        ):
+            raise ValueError(
+                "offsets must be given for each level and each edge but the last"
+            )
+        if own and (
+            len(own) != n_levels or {len(each) for each in own} != {len(design.kinds)}
+        ):
+            raise ValueError(
+                "own counts must be given for each level and each kind of sites"
+            )
 
     def _check_bearers(self, design: "Design") -> None:
-        """Refuse noise that too few sites add, or counts without noise that could be read."""
+        """Refuse noise that too few sites add, or counts without noise that could be
+        read.
+        """
         if self.bearers and (self.epsilon is None or not self.masked):
             raise ValueError("bearers go with noise in a masked sum alone")
         others = set(self.bearers) - set(design.asked_names or ())
-        if self.bearers and (others or not _FEWEST_BEARERS <= len(set(self.bearers)) == len(self.bearers)):
+        if self.bearers and (
+            others or not _FEWEST_BEARERS <= len(set(self.bearers)) == len(self.bearers)
+        ):
             raise ValueError("bearers must be two or more different sites of the plan")
 
 
 class CurvePayload(Payload):
-    """Counts of a site's scores in each cell, of its answers, or by how many parts its losses fall there."""
+    """Counts of a site's scores in each cell, of its answers, or by how many parts its
+    losses fall there.
+    """
 
     kind: ClassVar[str] = "curve"
     counts: Many[Annotated[int, Field(ge=-(2**62), le=2**62)]] = Field(
@@ -449,16 +580,24 @@ class CurvePayload(Payload):
 class BinLevel(Part):
     """Ranks of the paper's private algorithm at one level."""
 
-    gamma: Share = Field(description="share of the error probability that is spent on the noise")
+    gamma: Share = Field(
+        description="share of the error probability that is spent on the noise"
+    )
     local_rank: Rank = Field(description="rank without noise, l_gamma")
-    correction: int = Field(ge=0, le=limits.LARGEST_N, description="what the noise adds to it, l_cor")
+    correction: int = Field(
+        ge=0, le=limits.LARGEST_N, description="what the noise adds to it, l_cor"
+    )
 
 
 class Bin(Gridded):
-    """One cell for each level, drawn by the exponential mechanism (paper, Algorithms 2 and 3)."""
+    """One cell for each level, drawn by the exponential mechanism (paper, Algorithms 2
+    and 3).
+    """
 
     kind: ClassVar[str] = "bin"
-    epsilon: Ratio = Field(description="privacy loss of a site's whole answer, shared evenly by the levels")
+    epsilon: Ratio = Field(
+        description="privacy loss of a site's whole answer, shared evenly by the levels"
+    )
     levels: Many[BinLevel] = Field(min_length=1, max_length=limits.MOST_LEVELS)
 
     def check(self, design: "Design") -> None:

@@ -1,4 +1,6 @@
-"""Documents that leave a site: the Report, which answers a plan, and the Check of new cases."""
+"""Documents that leave a site: the Report, which answers a plan, and the Check of new
+cases.
+"""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -51,7 +53,9 @@ def signed_text(plan_digest: str, report_digest: str) -> str:
 class ReportPart(Part):
     """Answer of a site for all its cases, or for one group of them."""
 
-    group: Label | None = Field(default=None, description="the group; left out where there are none")
+    group: Label | None = Field(
+        default=None, description="the group; left out where there are none"
+    )
     n: Size = Field(description="number of scores of the site here")
     payload: AnyPayload
 
@@ -62,8 +66,12 @@ def _share(text: str) -> ScoreRule:
     return ScoreRule.model_validate_json(text)
 
 
-SharedScore = Annotated[ScoreRule, AfterValidator(lambda score: _share(score.model_dump_json()))]
-LedgerSeal = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,17}:[0-9a-f]{64}$", max_length=83)]
+SharedScore = Annotated[
+    ScoreRule, AfterValidator(lambda score: _share(score.model_dump_json()))
+]
+LedgerSeal = Annotated[
+    str, Field(pattern=r"^[1-9][0-9]{0,17}:[0-9a-f]{64}$", max_length=83)
+]
 
 
 class Report(SignedDocument):
@@ -80,7 +88,9 @@ class Report(SignedDocument):
     """
 
     kind: ClassVar[str] = "report"
-    limit: ClassVar[SizeLimit] = SizeLimit(64 * 2**10, 200_000, ("group", "counts", "values"), 4 * 2**20)
+    limit: ClassVar[SizeLimit] = SizeLimit(
+        64 * 2**10, 200_000, ("group", "counts", "values"), 4 * 2**20
+    )
 
     format: Literal["fedconformal/report"] = "fedconformal/report"
     version: Literal[1] = 1
@@ -88,9 +98,12 @@ class Report(SignedDocument):
         description="digest of the plan that this answers"
     )
     site: SiteName
-    parts: Many[ReportPart] = Field(min_length=1, max_length=limits.MOST_GROUPS, description="one per group")
+    parts: Many[ReportPart] = Field(
+        min_length=1, max_length=limits.MOST_GROUPS, description="one per group"
+    )
     score: SharedScore | None = Field(
-        default=None, description="of these numbers, where the site knows it: that of the plan"
+        default=None,
+        description="of these numbers, where the site knows it: that of the plan",
     )
     ledger_seal: LedgerSeal | None = Field(
         default=None, description="number and seal of the entry in the site's ledger"
@@ -110,7 +123,9 @@ class Report(SignedDocument):
     @property
     def by_group(self) -> Mapping[str | None, ReportPart]:
         """The parts by group, under None where there are no groups."""
-        if len(self.parts) == 1:  # as of 100,000 reports, which are not to take more memory than they must
+        if (
+            len(self.parts) == 1
+        ):  # as of 100,000 reports, which are not to take more memory than they must
             return {self.parts[0].group: self.parts[0]}
         return self._by_group
 
@@ -132,8 +147,13 @@ class Report(SignedDocument):
 
     def _line(self) -> str:
         numbers = sum(part.payload.n_numbers for part in self.parts)
-        groups = "" if None in self.by_group else f", from {count(len(self.parts), 'group')}"
-        return f"{count(numbers, 'number')} for {count(self.n, 'score')}{groups}, site {self.site!r}"
+        groups = (
+            "" if None in self.by_group else f", from {count(len(self.parts), 'group')}"
+        )
+        return (
+            f"{count(numbers, 'number')} for {count(self.n, 'score')}{groups}, site"
+            f" {self.site!r}"
+        )
 
 
 Checked = Annotated[int, Field(ge=1, le=limits.LARGEST_N)]
@@ -141,11 +161,17 @@ Covered = Annotated[Many[int], Field(min_length=1, max_length=limits.MOST_LEVELS
 
 
 class CheckedGroup(Part):
-    """The new cases that have the same values in some columns: how many, and how many are covered."""
+    """The new cases that have the same values in some columns: how many, and how many
+    are covered.
+    """
 
-    values: Many[Label] = Field(min_length=1, max_length=limits.MOST_COLUMNS, description="by column")
+    values: Many[Label] = Field(
+        min_length=1, max_length=limits.MOST_COLUMNS, description="by column"
+    )
     n: Checked = Field(description="how many new cases have these values")
-    covered: Covered = Field(description="covered cases for each level; with noise if epsilon is not null")
+    covered: Covered = Field(
+        description="covered cases for each level; with noise if epsilon is not null"
+    )
 
 
 def group_name(by: Sequence[str], values: Sequence[str]) -> str:
@@ -166,15 +192,19 @@ def group_name(by: Sequence[str], values: Sequence[str]) -> str:
     >>> group_name(["truth", "sex"], ["sick", "woman"])
     'truth=sick, sex=woman'
     """
-    return ", ".join(f"{column}={value}" for column, value in zip(by, values, strict=True))
+    return ", ".join(
+        f"{column}={value}" for column, value in zip(by, values, strict=True)
+    )
 
 
 class Check(SignedDocument):
-    """One site's answer to a calibration: of n new cases, how many are covered at each level.
+    """One site's answer to a calibration: of n new cases, how many are covered at each
+    level.
 
-    With ``by`` it says the same of the cases with each combination of values in some columns. Combinations
-    with too few cases are left out altogether, so n is the cases of the groups that are there. A masked check
-    has neither n nor covered: both can be read from the sum over all sites alone.
+    With ``by`` it says the same of the cases with each combination of values in some
+    columns. Combinations with too few cases are left out altogether, so n is the cases
+    of the groups that are there. A masked check has neither n nor covered: both can be
+    read from the sum over all sites alone.
 
     Examples
     --------
@@ -191,33 +221,60 @@ class Check(SignedDocument):
 
     format: Literal["fedconformal/check"] = "fedconformal/check"
     version: Literal[1] = 1
-    calibration: Digest = Field(description="digest of the calibration that was checked")
-    group: Label | None = Field(default=None, description="the group that was checked, where there are some")
+    calibration: Digest = Field(
+        description="digest of the calibration that was checked"
+    )
+    group: Label | None = Field(
+        default=None, description="the group that was checked, where there are some"
+    )
     site: SiteName
     period: Period | None = Field(
-        default=None, description="when the cases arose: a month, or first and last day; of a row of checks"
+        default=None,
+        description=(
+            "when the cases arose: a month, or first and last day; of a row of checks"
+        ),
     )
-    n: Checked | None = Field(description="how many new cases the site has; null if masked")
-    epsilon: Ratio | None = Field(description="privacy loss of all finite levels together; null if exact")
+    n: Checked | None = Field(
+        description="how many new cases the site has; null if masked"
+    )
+    epsilon: Ratio | None = Field(
+        description="privacy loss of all finite levels together; null if exact"
+    )
     covered: Covered | None = Field(
-        description="covered cases for each level; with noise if epsilon is not null; null if masked"
+        description=(
+            "covered cases for each level; with noise if epsilon is not null; null if"
+            " masked"
+        )
     )
     masked: MaskedNumbers | None = Field(
-        default=None, description="n and covered, masked so that only sums over all sites can be read"
+        default=None,
+        description=(
+            "n and covered, masked so that only sums over all sites can be read"
+        ),
     )
-    by: Annotated[Many[Label], Field(min_length=1, max_length=limits.MOST_COLUMNS)] | None = Field(
-        default=None, description="columns whose values make the groups"
-    )
-    groups: Annotated[Many[CheckedGroup], Field(min_length=1, max_length=limits.MOST_CHECKED)] | None = Field(
-        default=None, description="the cases by their values in these columns, in alphabetical order"
+    by: (
+        Annotated[Many[Label], Field(min_length=1, max_length=limits.MOST_COLUMNS)]
+        | None
+    ) = Field(default=None, description="columns whose values make the groups")
+    groups: (
+        Annotated[
+            Many[CheckedGroup], Field(min_length=1, max_length=limits.MOST_CHECKED)
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="the cases by their values in these columns, in alphabetical order",
     )
 
     @property
     def counts(self) -> tuple[int, tuple[int, ...]]:
-        """Number of new cases, and of covered ones for each level; an error if they are masked."""
+        """Number of new cases, and of covered ones for each level; an error if they are
+        masked.
+        """
         if self.n is None or self.covered is None:
             raise ValueError(
-                f"{self.site}: this check is masked, and only the sum over all sites can be read"
+                f"{self.site}: this check is masked, and only the sum over all sites"
+                " can be read"
             )
         return self.n, self.covered
 
@@ -227,7 +284,11 @@ class Check(SignedDocument):
             return f"masked counts, site {self.site!r}{when}"
         n, counts = self.counts
         covered = " and ".join(f"{each:,}" for each in counts)
-        noise = "" if self.epsilon is None else f", with noise of epsilon {float(self.epsilon):g}"
+        noise = (
+            ""
+            if self.epsilon is None
+            else f", with noise of epsilon {float(self.epsilon):g}"
+        )
         return f"{covered} of {n:,} new cases covered{noise}, site {self.site!r}{when}"
 
     def check(self) -> None:
@@ -238,9 +299,14 @@ class Check(SignedDocument):
                 raise ValueError("a masked check has no other numbers, and no groups")
             MaskedPayload(values=self.masked).check(0)
             return
-        for n, counts in (self.counts, *((group.n, group.covered) for group in self.groups or ())):
+        for n, counts in (
+            self.counts,
+            *((group.n, group.covered) for group in self.groups or ()),
+        ):
             if any(not 0 <= covered <= n for covered in counts):
-                raise ValueError(f"a number of covered cases must lie between 0 and n = {n}")
+                raise ValueError(
+                    f"a number of covered cases must lie between 0 and n = {n}"
+                )
         check_epsilon(self.epsilon)
         if (self.by is None) != (self.groups is None):
             raise ValueError("groups must be given with the columns that make them, by")
@@ -250,7 +316,9 @@ class Check(SignedDocument):
     def _check_groups(self, by: Sequence[str], groups: Sequence[CheckedGroup]) -> None:
         values = [group.values for group in groups]
         if len(set(by)) < len(by) or any(len(each) != len(by) for each in values):
-            raise ValueError("groups have one value for each column of by, which are different")
+            raise ValueError(
+                "groups have one value for each column of by, which are different"
+            )
         if values != sorted(set(values)):
             raise ValueError("groups must be different, in alphabetical order")
         n, covered = self.counts

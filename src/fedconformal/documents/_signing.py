@@ -1,8 +1,9 @@
 """Ed25519 signatures: who made a document.
 
-A signature is made of the document's digest, and the digest leaves signatures out, so that signing changes no
-digest. That of a report is made of the digests of the plan that it answers and of the report: whoever knows
-these two can check who answered which plan, without seeing any number.
+A signature is made of the document's digest, and the digest leaves signatures out, so
+that signing changes no digest. That of a report is made of the digests of the plan that
+it answers and of the report: whoever knows these two can check who answered which plan,
+without seeing any number.
 """
 
 import dataclasses
@@ -11,7 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
-from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+)
 
 from fedconformal._extras import need
 from fedconformal._files import warn_if_shared
@@ -26,30 +33,40 @@ _D = -121665 * pow(121666, -1, _P) % _P
 
 
 def _read_y(key: str) -> int:
-    return (int.from_bytes(bytes.fromhex(key.removeprefix(_PREFIX)), "little") & (2**255 - 1)) % _P
+    return (
+        int.from_bytes(bytes.fromhex(key.removeprefix(_PREFIX)), "little")
+        & (2**255 - 1)
+    ) % _P
 
 
 def _owned(key: str) -> str:
-    """Refuse a key that belongs to nobody: a point of order 1, 2, 4 or 8, for which anyone can sign.
+    """Refuse a key that belongs to nobody: a point of order 1, 2, 4 or 8, for which
+    anyone can sign.
 
-    A point (x, y) of the curve -x^2 + y^2 = 1 + d x^2 y^2 has order 1 or 2 if x = 0, so y = 1 or -1; order 4
-    if twice it is (0, -1), so y = 0; and order 8 if twice it has y = 0. Doubling gives y' = (y^2 + x^2) /
-    (2 - y^2 + x^2), which is 0 if x^2 = -y^2, and on the curve that is d y^4 + 2 y^2 = 1. A key is the 255
-    bits of y, which need not be below p, and the sign of x: neither way of writing y nor the sign changes the
+    A point (x, y) of the curve -x^2 + y^2 = 1 + d x^2 y^2 has order 1 or 2 if x = 0, so
+    y = 1 or -1; order 4 if twice it is (0, -1), so y = 0; and order 8 if twice it has y
+    = 0. Doubling gives y' = (y^2 + x^2) / (2 - y^2 + x^2), which is 0 if x^2 = -y^2,
+    and on the curve that is d y^4 + 2 y^2 = 1. A key is the 255 bits of y, which need
+    not be below p, and the sign of x: neither way of writing y nor the sign changes the
     order.
     """
     y = _read_y(key)
     if y in (0, 1, _P - 1) or (_D * y**4 + 2 * y**2 - 1) % _P == 0:
-        raise ValueError("a public key of small order is nobody's: anyone can sign for it")
+        raise ValueError(
+            "a public key of small order is nobody's: anyone can sign for it"
+        )
     return key
 
 
-PublicKey = Annotated[str, StringConstraints(pattern=r"^ed25519:[0-9a-f]{64}$"), AfterValidator(_owned)]
+PublicKey = Annotated[
+    str, StringConstraints(pattern=r"^ed25519:[0-9a-f]{64}$"), AfterValidator(_owned)
+]
 """A public Ed25519 key, as plans list it."""
 
 
 def exchange_point(public_key: str) -> bytes:
-    """Return the X25519 public key of an Ed25519 one, u = (1 + y) / (1 - y) (RFC 7748, section 4.1).
+    """Return the X25519 public key of an Ed25519 one, u = (1 + y) / (1 - y) (RFC 7748,
+    section 4.1).
 
     A key and its negative have the same one.
     """
@@ -62,7 +79,9 @@ class SignedDocument(Document):
 
     set_by_signing: ClassVar[frozenset[str]] = frozenset({"signature"})
 
-    signature: Signature | None = Field(default=None, description="of the digest, which leaves it out")
+    signature: Signature | None = Field(
+        default=None, description="of the digest, which leaves it out"
+    )
 
     @property
     def signed_text(self) -> str:
@@ -71,11 +90,15 @@ class SignedDocument(Document):
 
 
 class AuthoredDocument(SignedDocument):
-    """A document that says itself whose signature it carries: nothing else tells who its author is."""
+    """A document that says itself whose signature it carries: nothing else tells who
+    its author is.
+    """
 
     set_by_signing: ClassVar[frozenset[str]] = frozenset({"signature", "signer"})
 
-    signer: PublicKey | None = Field(default=None, description="whose signature this is")
+    signer: PublicKey | None = Field(
+        default=None, description="whose signature this is"
+    )
 
     @property
     def is_signed(self) -> bool:
@@ -93,12 +116,15 @@ class SigningKey:
     Attributes
     ----------
     public_key : str
-        What the plan lists for a site, and what a site's policy lists for the coordinator.
+        What the plan lists for a site, and what a site's policy lists for the
+        coordinator.
     path : Path or None
-        The file that it was read from, without symbolic links; None if it was not read from a file.
+        The file that it was read from, without symbolic links; None if it was not read
+        from a file.
     is_new : bool
-        True if this process has made the key. Write it to a file before it answers a masked question: the
-        record of its masked answers ends with the process otherwise.
+        True if this process has made the key. Write it to a file before it answers a
+        masked question: the record of its masked answers ends with the process
+        otherwise.
 
     Examples
     --------
@@ -150,22 +176,30 @@ class SigningKey:
     @classmethod
     def from_pem(cls, pem: bytes) -> Self:
         """Read a private key in PEM (PKCS 8) form, as ``to_pem`` writes it."""
-        serialization = need("cryptography.hazmat.primitives.serialization", extra="cli")
+        serialization = need(
+            "cryptography.hazmat.primitives.serialization", extra="cli"
+        )
         if len(pem) > cls.LONGEST:
             raise ValueError(f"not an Ed25519 key: larger than {cls.LONGEST} bytes")
         try:
             key = serialization.load_pem_private_key(pem, password=None)
-        except Exception as error:  # the library has one of its own for an algorithm that it does not know
-            raise ValueError(f"not a private key: {one_line(str(error), 200)}") from None
+        except Exception as error:  # one of the library's own for unknown algorithms
+            raise ValueError(
+                f"not a private key: {one_line(str(error), 200)}"
+            ) from None
         if not isinstance(key, _ed25519().Ed25519PrivateKey):
             raise ValueError("not an Ed25519 key")
         return cls(key)
 
     def to_pem(self) -> bytes:
         """Return the private key, unencrypted, in PEM (PKCS 8) form."""
-        serialization = need("cryptography.hazmat.primitives.serialization", extra="cli")
+        serialization = need(
+            "cryptography.hazmat.primitives.serialization", extra="cli"
+        )
         pem: bytes = self._key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
         )
         return pem
 
@@ -176,22 +210,28 @@ class SigningKey:
         return _PREFIX + raw.hex()
 
     def agree(self, public_key: str) -> bytes:
-        """Return the secret that this key shares with the owner of another one, by X25519.
+        """Return the secret that this key shares with the owner of another one, by
+        X25519.
 
-        An Ed25519 key is a point of the curve that X25519 uses, in other coordinates, so that one key serves
-        for signing and for agreeing: the private number is that of RFC 8032, section 5.1.5.
+        An Ed25519 key is a point of the curve that X25519 uses, in other coordinates,
+        so that one key serves for signing and for agreeing: the private number is that
+        of RFC 8032, section 5.1.5.
         """
         x25519 = need("cryptography.hazmat.primitives.asymmetric.x25519", extra="cli")
         number = hashlib.sha512(self._key.private_bytes_raw()).digest()[:32]
         other = x25519.X25519PublicKey.from_public_bytes(exchange_point(public_key))
-        secret: bytes = x25519.X25519PrivateKey.from_private_bytes(number).exchange(other)
+        secret: bytes = x25519.X25519PrivateKey.from_private_bytes(number).exchange(
+            other
+        )
         return secret
 
     def sign(self, document: Signable) -> Signable:
         """Return the same plan, report or calibration, signed."""
         signature = _PREFIX + self._key.sign(document.signed_text.encode()).hex()
         fields = {"signature": signature, "signer": self.public_key}
-        return document.model_copy(update={name: fields[name] for name in document.set_by_signing})
+        return document.model_copy(
+            update={name: fields[name] for name in document.set_by_signing}
+        )
 
 
 def is_signed_by(document: SignedDocument, public_key: str) -> bool:
@@ -215,7 +255,9 @@ def is_signed_by(document: SignedDocument, public_key: str) -> bool:
     >>> from fedconformal.documents import is_signed_by
     >>> key = fc.SigningKey.new()
     >>> signed = key.sign(fc.plan(n_sites=3, n_points=40))
-    >>> is_signed_by(signed, key.public_key), is_signed_by(signed, fc.SigningKey.new().public_key)
+    >>> is_signed_by(signed, key.public_key), is_signed_by(
+    ...     signed, fc.SigningKey.new().public_key
+    ... )
     (True, False)
     """
     return is_signature(document.signature, document.signed_text, public_key)
@@ -247,7 +289,9 @@ def is_signature(signature: str | None, text: str, public_key: str) -> bool:
     if signature is None:
         return False
     exceptions = need("cryptography.exceptions", extra="cli")
-    key = _ed25519().Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key.removeprefix(_PREFIX)))
+    key = _ed25519().Ed25519PublicKey.from_public_bytes(
+        bytes.fromhex(public_key.removeprefix(_PREFIX))
+    )
     try:
         key.verify(bytes.fromhex(signature.removeprefix(_PREFIX)), text.encode())
     except exceptions.InvalidSignature:
@@ -278,7 +322,9 @@ def check_public_key(name: str, key: Any) -> None:
     try:
         _PUBLIC_KEY.validate_python(key, strict=True)
     except ValidationError:
-        raise ValueError(f"{name} must be a public key, ed25519: and 64 digits, got {key!r}") from None
+        raise ValueError(
+            f"{name} must be a public key, ed25519: and 64 digits, got {key!r}"
+        ) from None
 
 
 _PUBLIC_KEY: TypeAdapter[str] = TypeAdapter(PublicKey)

@@ -1,4 +1,6 @@
-"""scikit-learn estimators for rows of many sites: ``conformalize(X, y, sites=...)``, then predict."""
+"""scikit-learn estimators for rows of many sites: ``conformalize(X, y, sites=...)``,
+then predict.
+"""
 
 from fedconformal._extras import need
 
@@ -10,4 +12,8 @@ from fedconformal.estimators._models import (  # noqa: E402
 )
 from fedconformal.estimators._risk import FederatedRiskController  # noqa: E402
 
-__all__ = ["FederatedConformalClassifier", "FederatedConformalRegressor", "FederatedRiskController"]
+__all__ = [
+    "FederatedConformalClassifier",
+    "FederatedConformalRegressor",
+    "FederatedRiskController",
+]

@@ -1,10 +1,11 @@
 """One calibration round on Flower: one line at the client, one at the server.
 
-``add_conformal`` lets a ClientApp answer a plan with one report; the strategy ``Conformal`` calibrates after
-the rounds of another one, and ``calibrate`` does so in a main function: both ask every connected site and
-return the Calibration that the same reports in files would give; ``check`` asks the sites for its coverage
-of new cases. ``sealed`` keeps the text of exceptions at the site, for all handlers of a ClientApp. Apps with
-a ``client_fn`` and a ``server_fn`` use ``conformal_mod`` and ``train``.
+``add_conformal`` lets a ClientApp answer a plan with one report; the strategy
+``Conformal`` calibrates after the rounds of another one, and ``calibrate`` does so in a
+main function: both ask every connected site and return the Calibration that the same
+reports in files would give; ``check`` asks the sites for its coverage of new cases.
+``sealed`` keeps the text of exceptions at the site, for all handlers of a ClientApp.
+Apps with a ``client_fn`` and a ``server_fn`` use ``conformal_mod`` and ``train``.
 """
 
 from importlib import import_module

@@ -1,7 +1,8 @@
 """Site's half: handlers of a ClientApp.
 
-Flower starts a process for every message to a deployed site, of training too, and every one of them imports
-this module: it loads nothing that a client app has not loaded anyway before a plan or a calibration arrives.
+Flower starts a process for every message to a deployed site, of training too, and every
+one of them imports this module: it loads nothing that a client app has not loaded
+anyway before a plan or a calibration arrives.
 """
 
 from __future__ import annotations
@@ -36,15 +37,20 @@ Compute = Callable[[Message, Context, "Plan"], Any]
 
 
 def read_field(message: Message, name: str, *, beside: str | None = None) -> object:
-    """Return the only field of our record, of any type; one record may come beside it."""
+    """Return the only field of our record, of any type; one record may come beside
+    it.
+    """
     from fedconformal import rounds
 
     record: Mapping[str, Any] = message.content.config_records.get(RECORD) or {}
-    return rounds.extract_field(record, name, (key for key in message.content if key not in (RECORD, beside)))
+    return rounds.extract_field(
+        record, name, (key for key in message.content if key not in (RECORD, beside))
+    )
 
 
 def calibration_record(calibration: Calibration) -> ConfigRecord:
-    """Return the record that brings the thresholds of a calibration to sites, in a message of any type.
+    """Return the record that brings the thresholds of a calibration to sites, in a
+    message of any type.
 
     Parameters
     ----------
@@ -59,7 +65,9 @@ def calibration_record(calibration: Calibration) -> ConfigRecord:
     Examples
     --------
     >>> import fedconformal as fc
-    >>> calibration = fc.conformalize({"A": range(40), "B": range(60)}, score="absolute")
+    >>> calibration = fc.conformalize(
+    ...     {"A": range(40), "B": range(60)}, score="absolute"
+    ... )
     >>> list(calibration_record(calibration))
     ['calibration']
     """
@@ -79,7 +87,8 @@ def read_calibration(message: Message) -> Thresholds:
     Returns
     -------
     Thresholds
-        With the methods ``predict_set``, ``predict_interval`` and ``threshold_of`` of a calibration.
+        With the methods ``predict_set``, ``predict_interval`` and ``threshold_of`` of a
+        calibration.
 
     Raises
     ------
@@ -114,32 +123,37 @@ def add_conformal(
     check_scores_fn: Callable[..., Any] | None = None,
     settings: Callable[[Context], Mapping[str, Any]] | None = None,
 ) -> None:
-    """Let a ClientApp answer plans: ``scores_fn`` returns the site's cases, one report leaves.
+    """Let a ClientApp answer plans: ``scores_fn`` returns the site's cases, one report
+    leaves.
 
-    The report is written to the site's log before it leaves (in a simulation at the level DEBUG). If anything
-    fails, a fixed code leaves instead (``Failure``), and the exception stays in the site's log.
+    The report is written to the site's log before it leaves (in a simulation at the
+    level DEBUG). If anything fails, a fixed code leaves instead (``Failure``), and the
+    exception stays in the site's log.
 
     Parameters
     ----------
     client_app : ClientApp
-        The app; its other handlers stay as they are. One with a ``client_fn`` takes no handlers: give it
-        ``mods=[conformal_mod(scores_fn)]``, a function with the same options.
+        The app; its other handlers stay as they are. One with a ``client_fn`` takes no
+        handlers: give it ``mods=[conformal_mod(scores_fn)]``, a function with the same
+        options.
     scores_fn : callable
-        Returns the calibration cases of this site: a mapping with ``truth`` and ``prediction``, of which the
-        plan's score is computed here, or with ``scores`` and the ``score`` that they are; and ``groups`` for
-        a plan with groups by label. For a plan that fixes no score also an array of scores, or a pair of
-        scores and groups. It is given those of ``message``, ``context``, ``arrays`` (the model that the
-        server sent, an ArrayRecord), ``parameters`` (the same as a list of numpy arrays) and ``plan`` that
-        its parameters name; with parameters of other names, ``(message, context)``, or ``(context)`` if it
-        has one.
+        Returns the calibration cases of this site: a mapping with ``truth`` and
+        ``prediction``, of which the plan's score is computed here, or with ``scores``
+        and the ``score`` that they are; and ``groups`` for a plan with groups by label.
+        For a plan that fixes no score also an array of scores, or a pair of scores and
+        groups. It is given those of ``message``, ``context``, ``arrays`` (the model
+        that the server sent, an ArrayRecord), ``parameters`` (the same as a list of
+        numpy arrays) and ``plan`` that its parameters name; with parameters of other
+        names, ``(message, context)``, or ``(context)`` if it has one.
     check_scores_fn : callable, optional
-        The same for new cases, on which the site checks a calibration: the number of covered cases leaves.
-        Without this function no check is answered.
+        The same for new cases, on which the site checks a calibration: the number of
+        covered cases leaves. Without this function no check is answered.
     settings : callable, optional
-        The site's settings from a context; by default the node's configuration. ``site`` is its name (else
-        ``site-N`` with its ``partition-id`` N, else ``node-N`` with the node's number); ``signing-key``,
-        ``ledger`` and ``policy`` are files, ``dataset`` the name of its data in the ledger, and
-        ``check-epsilon`` and ``check-dataset`` make its checks private. With a ledger a plan that is not
+        The site's settings from a context; by default the node's configuration.
+        ``site`` is its name (else ``site-N`` with its ``partition-id`` N, else
+        ``node-N`` with the node's number); ``signing-key``, ``ledger`` and ``policy``
+        are files, ``dataset`` the name of its data in the ledger, and ``check-epsilon``
+        and ``check-dataset`` make its checks private. With a ledger a plan that is not
         private is refused, unless the policy has ``private_only = false``.
 
     Raises
@@ -169,15 +183,17 @@ def add_conformal(
         from fedconformal._text import one_line
 
         raise ValueError(
-            "this ClientApp takes no more handlers: one with a client_fn answers plans as "
-            f"ClientApp(client_fn, mods=[conformal_mod(scores_fn)]); Flower says: {one_line(str(error), 200)}"
+            "this ClientApp takes no more handlers: one with a client_fn answers plans"
+            " as ClientApp(client_fn, mods=[conformal_mod(scores_fn)]); Flower says:"
+            f" {one_line(str(error), 200)}"
         ) from None
 
 
 def conformal_mod(
     scores_fn: Callable[..., Any], **options: Any
 ) -> Callable[[Message, Context, Handler], Message]:
-    """Answer plans in an app with a ``client_fn``: a Flower mod, with the arguments of `add_conformal`.
+    """Answer plans in an app with a ``client_fn``: a Flower mod, with the arguments of
+    `add_conformal`.
 
     Examples
     --------
@@ -219,20 +235,30 @@ def _make_handlers(
             sent = question.answer(
                 read_field(message, question.asked, beside=ARRAYS),
                 lambda plan: compute(message, context, plan),
-                lambda plan: _find_site(context, config(context), of_checks=question is rounds.CHECK),
+                lambda plan: _find_site(
+                    context, config(context), of_checks=question is rounds.CHECK
+                ),
                 model=model_digest(model) if model else None,
                 log=log,
                 # Lower in a simulation, which Ray runs.
                 log_level=logging.DEBUG if "ray" in sys.modules else logging.INFO,
             )
             if isinstance(sent, rounds.Failure):
-                return Message(Error(code=int(sent), reason=sent.meaning), reply_to=message)
-            return Message(RecordDict({RECORD: ConfigRecord({question.answered: sent})}), reply_to=message)
+                return Message(
+                    Error(code=int(sent), reason=sent.meaning), reply_to=message
+                )
+            return Message(
+                RecordDict({RECORD: ConfigRecord({question.answered: sent})}),
+                reply_to=message,
+            )
 
         return lambda message, context: sealed(message, context, answer)
 
     # The questions' names in `rounds`, which is not loaded yet, and in messages.
-    functions = {("CALIBRATE", "conformal"): scores_fn, ("CHECK", "conformal_check"): check_scores_fn}
+    functions = {
+        ("CALIBRATE", "conformal"): scores_fn,
+        ("CHECK", "conformal_check"): check_scores_fn,
+    }
     return {
         name: make_handler(kind, function)
         for (kind, name), function in functions.items()
@@ -240,22 +266,32 @@ def _make_handlers(
     }
 
 
-def _find_site(context: Context, config: Mapping[str, Any], *, of_checks: bool) -> rounds.Site:
+def _find_site(
+    context: Context, config: Mapping[str, Any], *, of_checks: bool
+) -> rounds.Site:
     """Return the site that answers, from its settings."""
     from fedconformal.rounds import Settings
 
     number = config.get("partition-id")
-    name = config.get("site", f"node-{context.node_id}" if number is None else f"site-{number}")
-    values = {field: config.get(field.replace("_", "-")) for field in Settings.model_fields}
-    return Settings.model_validate(values).make_site(str(name), _HERE, of_checks=of_checks)
+    name = config.get(
+        "site", f"node-{context.node_id}" if number is None else f"site-{number}"
+    )
+    values = {
+        field: config.get(field.replace("_", "-")) for field in Settings.model_fields
+    }
+    return Settings.model_validate(values).make_site(
+        str(name), _HERE, of_checks=of_checks
+    )
 
 
 def sealed(message: Message, context: Context, call_next: Handler) -> Message:
-    """Keep the text of exceptions at the site: a Flower mod, ``ClientApp(mods=[sealed])``.
+    """Keep the text of exceptions at the site: a Flower mod,
+    ``ClientApp(mods=[sealed])``.
 
-    Flower itself sends the text of an exception in a handler to the server. With this mod a fixed code is
-    sent, and the exception goes to the site's log. No mod covers exceptions of a module's import or of a
-    lifespan function: load data inside the handlers.
+    Flower itself sends the text of an exception in a handler to the server. With this
+    mod a fixed code is sent, and the exception goes to the site's log. No mod covers
+    exceptions of a module's import or of a lifespan function: load data inside the
+    handlers.
 
     Parameters
     ----------
@@ -275,7 +311,9 @@ def sealed(message: Message, context: Context, call_next: Handler) -> Message:
     try:
         return call_next(message, context)
     except BaseException:
-        with contextlib.suppress(BaseException):  # an exception of a log handler must not travel either
+        with contextlib.suppress(
+            BaseException
+        ):  # an exception of a log handler must not travel either
             log.exception("the server receives only: %s", _SITE_FAILED.reason)
         return Message(_SITE_FAILED, reply_to=message)
 
@@ -285,7 +323,9 @@ _COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def _bind_by_name(scores_fn: Callable[..., Any]) -> Compute:
-    """Return a function that calls a user's with the arguments that its parameters name."""
+    """Return a function that calls a user's with the arguments that its parameters
+    name.
+    """
     signature = inspect.signature(scores_fn)
     needed = [
         parameter.name
@@ -294,17 +334,29 @@ def _bind_by_name(scores_fn: Callable[..., Any]) -> Compute:
         or (parameter.default is parameter.empty and parameter.kind not in _COLLECTING)
     ]
     names = needed
-    if not set(names) & set(_OFFERED) and 1 <= len(names) <= 2:  # names of their own: Flower's order
+    if (
+        not set(names) & set(_OFFERED) and 1 <= len(names) <= 2
+    ):  # names of their own: Flower's order
         names = ["message", "context"][-len(names) :]
     if not set(names) <= set(_OFFERED):
-        raise TypeError(f"scores_fn may ask for {', '.join(_OFFERED)}, got parameters {names}")
+        raise TypeError(
+            f"scores_fn may ask for {', '.join(_OFFERED)}, got parameters {names}"
+        )
 
     def call(message: Message, context: Context, plan: Plan) -> Any:
         arrays = _read_arrays(message)
-        offers = {"arrays": arrays, "context": context, "message": message, "plan": plan}
+        offers = {
+            "arrays": arrays,
+            "context": context,
+            "message": message,
+            "plan": plan,
+        }
         if "parameters" in names:
             offers["parameters"] = arrays.to_numpy_ndarrays()
-        values = {parameter: offers[name] for parameter, name in zip(needed, names, strict=True)}
+        values = {
+            parameter: offers[name]
+            for parameter, name in zip(needed, names, strict=True)
+        }
         bound = inspect.BoundArguments(signature, values)
         return scores_fn(*bound.args, **bound.kwargs)
 

@@ -1,4 +1,6 @@
-"""Part of a calibration that a site needs for prediction sets, whatever the number of sites."""
+"""Part of a calibration that a site needs for prediction sets, whatever the number of
+sites.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ class GroupThresholds(Part):
     """Thresholds of all cases, or of one group of them, by level."""
 
     group: Label | None = None
-    site: SiteName | None = Field(default=None, description="the only site of the group, if it has one")
+    site: SiteName | None = Field(
+        default=None, description="the only site of the group, if it has one"
+    )
     thresholds: Many[Extended] = Field(min_length=1, max_length=limits.MOST_LEVELS)
 
     @property
@@ -32,8 +36,8 @@ class GroupThresholds(Part):
 class Thresholds(Part):
     """Thresholds of a calibration, with its methods for prediction sets.
 
-    They are as the server sent them: nothing here proves that they are those of the calibration with this
-    digest. Attributes of a plan are those that the methods need.
+    They are as the server sent them: nothing here proves that they are those of the
+    calibration with this digest. Attributes of a plan are those that the methods need.
     """
 
     calibration: Digest
@@ -83,7 +87,9 @@ class Thresholds(Part):
     def grouping(self) -> Grouping:
         """Map from the label and the site of a case to its group."""
         groups = tuple(part.group for part in self.parts if part.group is not None)
-        sites = {part.group: part.site for part in self.parts if part.group and part.site}
+        sites = {
+            part.group: part.site for part in self.parts if part.group and part.site
+        }
         return Grouping(self.group_by, sites, groups)
 
     def threshold_of(self, labels: ArrayLike, *, site: str | None = None) -> Floats:

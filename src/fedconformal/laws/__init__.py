@@ -1,4 +1,6 @@
-"""Distribution of the coverage for any federation (paper: Theorem 3.2, appendix A.1, section 3.5)."""
+"""Distribution of the coverage for any federation (paper: Theorem 3.2, appendix A.1,
+section 3.5).
+"""
 
 from fedconformal.laws._coverage import CoverageLaw, EachSiteLaw
 from fedconformal.laws._curves import MOST_WORK, suggest_cells
@@ -12,7 +14,13 @@ from fedconformal.laws._reference import (
     heterogeneous_coverage_bound,
     maximum_coverage,
 )
-from fedconformal.laws._sites import MEAN_ERROR, Distortion, OrderStatistics, Shifted, coverage_table
+from fedconformal.laws._sites import (
+    MEAN_ERROR,
+    Distortion,
+    OrderStatistics,
+    Shifted,
+    coverage_table,
+)
 
 __all__ = [
     "CoverageLaw",

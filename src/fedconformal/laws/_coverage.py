@@ -15,7 +15,14 @@ from scipy import special
 from fedconformal import _util
 from fedconformal._util import Floats, Ints
 from fedconformal.laws._federation import Federation
-from fedconformal.laws._sites import Distortion, OrderStatistics, Shifted, SiteLaw, equal_cdf, equal_quantile
+from fedconformal.laws._sites import (
+    Distortion,
+    OrderStatistics,
+    Shifted,
+    SiteLaw,
+    equal_cdf,
+    equal_quantile,
+)
 
 Distortions = Distortion | Sequence[Distortion | None] | None
 
@@ -27,39 +34,44 @@ _LARGEST_ODDS = 800.0  # beyond the log-odds of every float between 0 and 1
 class CoverageLaw:
     """Distribution of the coverage given the calibration data, for any federation.
 
-    Each of ``n_sites`` sites sends its ``local_rank``-th smallest of ``n_points`` scores, or those of
-    several ranks; every number has a weight in votes. The threshold q is the smallest reported value at
-    which the votes of all numbers up to it reach ``server_rank``. With one number and one vote per site
-    that is the ``server_rank``-th smallest report, the paper's quantile of quantiles. With F the cdf of the
-    scores, the coverage given the calibration data is C = F(q), and for continuous scores
+    Each of ``n_sites`` sites sends its ``local_rank``-th smallest of ``n_points``
+    scores, or those of several ranks; every number has a weight in votes. The threshold
+    q is the smallest reported value at which the votes of all numbers up to it reach
+    ``server_rank``. With one number and one vote per site that is the
+    ``server_rank``-th smallest report, the paper's quantile of quantiles. With F the
+    cdf of the scores, the coverage given the calibration data is C = F(q), and for
+    continuous scores
 
         P(C <= c) = P(votes of the numbers below the c-quantile >= server_rank)
 
-    exactly; ``mean()`` is M of the paper's Theorem 3.2. With ties the true coverage is stochastically larger.
-    The methods have the names and habits of scipy.stats.
+    exactly; ``mean()`` is M of the paper's Theorem 3.2. With ties the true coverage is
+    stochastically larger. The methods have the names and habits of scipy.stats.
 
     Parameters
     ----------
     n_sites : int, optional
-        Number of sites; may be left out when one of the others is a list with an entry per site.
+        Number of sites; may be left out when one of the others is a list with an entry
+        per site.
     n_points : int or list of int
         Scores per site.
     local_rank : int, list of int, or list of tuples of int
-        Rank that each site sends. Several ranks per site are nested, one increasing tuple for each:
-        ``[(88, 92)] * 10``; sites may send different numbers of them. A rank above ``n_points`` means +inf.
-        A bare tuple beside a list of sizes is refused.
+        Rank that each site sends. Several ranks per site are nested, one increasing
+        tuple for each: ``[(88, 92)] * 10``; sites may send different numbers of them. A
+        rank above ``n_points`` means +inf. A bare tuple beside a list of sizes is
+        refused.
     server_rank : int
         Votes needed; more than there are means +inf, hence coverage 1.
     weights : int, list of int, or list of tuples of int, optional
-        Votes of each number of a site, positive whole numbers: one for all numbers of a site, or one for
-        each; 1 by default.
+        Votes of each number of a site, positive whole numbers: one for all numbers of a
+        site, or one for each; 1 by default.
     max_faulty : int
-        At most this many of the sites are arbitrary. The distribution is then a lower bound: no behaviour of
-        the faulty sites makes the coverage stochastically smaller. Which sites are faulty must not depend on
-        the scores of the others.
+        At most this many of the sites are arbitrary. The distribution is then a lower
+        bound: no behaviour of the faulty sites makes the coverage stochastically
+        smaller. Which sites are faulty must not depend on the scores of the others.
     distortion : callable or list of callables, optional
-        For sites whose scores are not distributed as the test point's: ``h(c) = F_j(F^{-1}(c))``, one
-        function for all sites or one per site (None for a site that does not differ).
+        For sites whose scores are not distributed as the test point's: ``h(c) =
+        F_j(F^{-1}(c))``, one function for all sites or one per site (None for a site
+        that does not differ).
 
     Raises
     ------
@@ -74,7 +86,9 @@ class CoverageLaw:
 
     Two numbers from each of ten sites:
 
-    >>> law = CoverageLaw(n_points=[100] * 10, local_rank=[(88, 92)] * 10, server_rank=12)
+    >>> law = CoverageLaw(
+    ...     n_points=[100] * 10, local_rank=[(88, 92)] * 10, server_rank=12
+    ... )
     >>> print(f"{law.mean():.4f} {law.std():.4f}")
     0.9009 0.0103
     """
@@ -91,9 +105,13 @@ class CoverageLaw:
         distortion: Distortions = None,
     ) -> None:
         votes = 1 if weights is None else weights
-        sites, counts, votes = group_sites(n_sites, n_points, local_rank, votes, distortion)
+        sites, counts, votes = group_sites(
+            n_sites, n_points, local_rank, votes, distortion
+        )
         self.server_rank = _util.integer("server_rank", server_rank, low=1)
-        faulty = _util.integer("max_faulty", max_faulty, low=0, high=int(counts.sum()) - 1)
+        faulty = _util.integer(
+            "max_faulty", max_faulty, low=0, high=int(counts.sum()) - 1
+        )
         self.federation = Federation(sites, counts, faulty, votes)
 
     @classmethod
@@ -117,7 +135,8 @@ class CoverageLaw:
         server_rank, max_faulty : int
             As for ``CoverageLaw``.
         weights : array_like of shape (blocks,) or (blocks, numbers), optional
-            Votes of each number, 1 by default; 0 for a number that a block does not send.
+            Votes of each number, 1 by default; 0 for a number that a block does not
+            send.
 
         Returns
         -------
@@ -125,7 +144,9 @@ class CoverageLaw:
         """
         votes = None if weights is None else np.asarray(weights, dtype=np.int64)
         law = cls.__new__(cls)
-        law.federation = Federation(sites, np.asarray(counts, dtype=np.int64), max_faulty, votes)
+        law.federation = Federation(
+            sites, np.asarray(counts, dtype=np.int64), max_faulty, votes
+        )
         law.server_rank = server_rank
         return law
 
@@ -140,10 +161,15 @@ class CoverageLaw:
         return self.federation.max_faulty
 
     def __repr__(self) -> str:
-        """Name sizes, ranks and weights when all sites are alike, else the number of sites."""
+        """Name sizes, ranks and weights when all sites are alike, else the number of
+        sites.
+        """
         parts, sites = [f"n_sites={self.n_sites}"], self.federation.sites
         if isinstance(sites, OrderStatistics) and sites.n_points.size == 1:
-            parts += [f"n_points={sites.n_points[0]}", f"local_rank={_squeeze(sites.local_ranks[0])}"]
+            parts += [
+                f"n_points={sites.n_points[0]}",
+                f"local_rank={_squeeze(sites.local_ranks[0])}",
+            ]
             weights = self.federation.weights
             if weights is not None and (weights != 1).any():
                 parts.append(f"weights={_squeeze(weights[0])}")
@@ -165,7 +191,9 @@ class CoverageLaw:
         return float(mean[0]), float(variance[0])
 
     def mean(self) -> float:
-        """Return the marginal coverage: M of the paper's Theorem 3.2, to an absolute error below 1e-12."""
+        """Return the marginal coverage: M of the paper's Theorem 3.2, to an absolute
+        error below 1e-12.
+        """
         return self._moments[0]
 
     def var(self) -> float:
@@ -187,7 +215,8 @@ class CoverageLaw:
         Returns
         -------
         float or array
-            Small probabilities keep their digits, except with many choices of faulty sites.
+            Small probabilities keep their digits, except with many choices of faulty
+            sites.
         """
         return self._evaluate(c, self._cdf)
 
@@ -205,15 +234,22 @@ class CoverageLaw:
         Returns
         -------
         float or array
-            For equal sites that send one number, small probabilities have a small relative error too.
+            For equal sites that send one number, small probabilities have a small
+            relative error too.
         """
         equal = self.federation.equal
         if equal is None or self._certain is not None:
             return 1.0 - self.cdf(c)
-        return self._evaluate(c, lambda x: equal_cdf(*equal, self._rank, x, upper=True), ends=(1.0, 0.0))
+        return self._evaluate(
+            c, lambda x: equal_cdf(*equal, self._rank, x, upper=True), ends=(1.0, 0.0)
+        )
 
     def _evaluate(
-        self, c: ArrayLike, inside: Callable[[Floats], Floats], *, ends: tuple[float, float] = (0.0, 1.0)
+        self,
+        c: ArrayLike,
+        inside: Callable[[Floats], Floats],
+        *,
+        ends: tuple[float, float] = (0.0, 1.0),
     ) -> Any:
         """Return values ``inside`` [0, 1), and the two ``ends`` below and above it."""
         x = np.asarray(c, dtype=float)
@@ -242,7 +278,11 @@ class CoverageLaw:
         flat = probability.ravel()
         valid = (flat >= 0) & (flat <= 1)
         out = np.full(flat.shape, np.nan)
-        out[valid] = np.where(flat[valid] == 0, 0.0, 1.0) if self._certain is None else self._certain
+        out[valid] = (
+            np.where(flat[valid] == 0, 0.0, 1.0)
+            if self._certain is None
+            else self._certain
+        )
         inner = (flat > 0) & (flat < 1)
         if self._certain is None and inner.any():
             out[inner] = self._quantile(flat[inner])
@@ -257,20 +297,35 @@ class CoverageLaw:
         if self.federation.equal is not None:
             m, n, l = self.federation.equal
             low = equal_quantile(m, n, l, self._rank, np.minimum(q, 0.5), upper=False)
-            high = equal_quantile(m, n, l, self._rank, np.minimum(1 - q, 0.5), upper=True)
+            high = equal_quantile(
+                m, n, l, self._rank, np.minimum(1 - q, 0.5), upper=True
+            )
             return np.where(q <= 0.5, low, high)
         small = bool((q < _SMALL).any())
         from scipy.optimize import elementwise  # costs 20 MB, and few calls need it
 
-        def excess(c: Floats, target: Floats) -> Floats:  # in log-odds, where the tails are smooth
-            odds = special.logit(self._evaluate(c, lambda x: self._cdf(x, digits=small)))
+        def excess(
+            c: Floats, target: Floats
+        ) -> Floats:  # in log-odds, where the tails are smooth
+            odds = special.logit(
+                self._evaluate(c, lambda x: self._cdf(x, digits=small))
+            )
             return np.asarray(np.clip(odds, -_LARGEST_ODDS, _LARGEST_ODDS) - target)
 
         ends = np.zeros(q.shape), np.ones(q.shape)
-        tolerances = {"xatol": 2.0**-53, "xrtol": 0.0, "fatol": _TOLERANCE, "frtol": 0.0}
-        roots = elementwise.find_root(excess, ends, args=(special.logit(q),), tolerances=tolerances)
+        tolerances = {
+            "xatol": 2.0**-53,
+            "xrtol": 0.0,
+            "fatol": _TOLERANCE,
+            "frtol": 0.0,
+        }
+        roots = elementwise.find_root(
+            excess, ends, args=(special.logit(q),), tolerances=tolerances
+        )
         # Where the cdf jumps, the quantile is where it has reached q.
-        return np.asarray(np.where(np.abs(roots.f_x) <= _TOLERANCE, roots.x, roots.bracket[1]))
+        return np.asarray(
+            np.where(np.abs(roots.f_x) <= _TOLERANCE, roots.x, roots.bracket[1])
+        )
 
     def median(self) -> float:
         """Return the coverage that is exceeded half of the time."""
@@ -297,18 +352,21 @@ def _squeeze(values: Ints) -> int | tuple[int, ...]:
 
 
 class EachSiteLaw(CoverageLaw):
-    """Bounds for the coverage of each site individually, from (size, rank) of the sites.
+    """Bounds for the coverage of each site individually, from (size, rank) of the
+    sites.
 
-    The server keeps the largest report, so a site's coverage is at least that of its own threshold, a
-    Beta(l, n - l + 1) variable. Every method gives the worst value of any site: ``mean`` and ``ppf`` the
-    smallest, ``cdf`` and ``std`` the largest. Sites of one size and rank share one exact distribution.
+    The server keeps the largest report, so a site's coverage is at least that of its
+    own threshold, a Beta(l, n - l + 1) variable. Every method gives the worst value of
+    any site: ``mean`` and ``ppf`` the smallest, ``cdf`` and ``std`` the largest. Sites
+    of one size and rank share one exact distribution.
 
     Parameters
     ----------
     kinds : iterable of (int, int)
         Size and rank of the sites.
     laws : sequence of CoverageLaw, optional
-        Bounds on the coverage of the sites' own reports, where these are not scores of that rank.
+        Bounds on the coverage of the sites' own reports, where these are not scores of
+        that rank.
 
     Examples
     --------
@@ -318,10 +376,16 @@ class EachSiteLaw(CoverageLaw):
     0.9109
     """
 
-    def __init__(self, kinds: Iterable[tuple[int, int]], laws: Sequence[CoverageLaw] | None = None) -> None:
+    def __init__(
+        self,
+        kinds: Iterable[tuple[int, int]],
+        laws: Sequence[CoverageLaw] | None = None,
+    ) -> None:
         self.kinds = sorted(set(kinds))
         sizes, ranks = np.array(self.kinds).T
-        self.federation = Federation(OrderStatistics(sizes, ranks), np.ones(len(sizes), dtype=np.int64))
+        self.federation = Federation(
+            OrderStatistics(sizes, ranks), np.ones(len(sizes), dtype=np.int64)
+        )
         self.server_rank = 1
         exact = (CoverageLaw(1, n, rank, 1) for n, rank in self.kinds)
         self._laws = list(exact if laws is None else laws)
@@ -339,11 +403,15 @@ class EachSiteLaw(CoverageLaw):
         return max(law.var() for law in self._laws)
 
     def cdf(self, c: ArrayLike) -> Any:
-        """Return an upper bound of P(coverage given the calibration data <= c) at every site."""
+        """Return an upper bound of P(coverage given the calibration data <= c) at every
+        site.
+        """
         return np.max([law.cdf(c) for law in self._laws], axis=0)[()]
 
     def sf(self, c: ArrayLike) -> Any:
-        """Return a lower bound of P(coverage given the calibration data > c) at every site."""
+        """Return a lower bound of P(coverage given the calibration data > c) at every
+        site.
+        """
         return np.min([law.sf(c) for law in self._laws], axis=0)[()]
 
     def ppf(self, q: ArrayLike) -> Any:
@@ -351,7 +419,7 @@ class EachSiteLaw(CoverageLaw):
         return np.min([law.ppf(q) for law in self._laws], axis=0)[()]
 
 
-# -- arguments of a coverage law, read site by site and put into blocks of equal sites ---------------------
+# -- arguments of a coverage law, read site by site and put into blocks of equal sites -
 
 
 _MOST_VOTES = 2**53
@@ -360,16 +428,27 @@ _MOST_VOTES = 2**53
 def group_sites(
     n_sites: Any, n_points: Any, local_rank: Any, weights: Any, distortion: Distortions
 ) -> tuple[SiteLaw, Ints, Ints]:
-    """Return equal sites as blocks: their distribution, the number of sites, the votes of their numbers.
+    """Return equal sites as blocks: their distribution, the number of sites, the votes
+    of their numbers.
 
-    The arguments are those of ``CoverageLaw``. A number that a site does not send is +inf with weight 0.
+    The arguments are those of ``CoverageLaw``. A number that a site does not send is
+    +inf with weight 0.
     """
     sizes = _read_flat("n_points", n_points, low=1)
-    ranks, votes = _read_nested("local_rank", local_rank, low=0), _read_nested("weights", weights, low=1)
-    shifts = [distortion] if distortion is None or callable(distortion) else list(distortion)
+    ranks, votes = (
+        _read_nested("local_rank", local_rank, low=0),
+        _read_nested("weights", weights, low=1),
+    )
+    shifts = (
+        [distortion] if distortion is None or callable(distortion) else list(distortion)
+    )
     names = "n_points", "local_rank", "weights", "distortion"
     columns: tuple[Sized, ...] = sizes, ranks, votes, shifts
-    lengths = {name: len(entries) for name, entries in zip(names, columns, strict=True) if len(entries) > 1}
+    lengths = {
+        name: len(entries)
+        for name, entries in zip(names, columns, strict=True)
+        if len(entries) > 1
+    }
     if n_sites is not None:
         lengths["n_sites"] = _util.integer("n_sites", n_sites, low=1)
     _check_lengths(lengths, local_rank, flat=all(len(own) == 1 for own in ranks))
@@ -379,18 +458,29 @@ def group_sites(
             raise ValueError(f"local_rank[{j}] must be strictly increasing, got {own}")
     kinds: Counter[tuple[int, ...]] = Counter()
     width, rows = max(map(len, ranks)), max(map(len, columns))
-    spread = (list(c) * rows if len(c) == 1 else c for c in (sizes, ranks, votes, range(len(shifts))))
+    spread = (
+        list(c) * rows if len(c) == 1 else c
+        for c in (sizes, ranks, votes, range(len(shifts)))
+    )
     for j, (n, own, cast, shift) in enumerate(zip(*spread, strict=True)):
         if len(cast) not in (1, len(own)):
             raise ValueError(
-                f"weights[{j}] must be one number or one for each of the site's {len(own)} ranks, got {cast}"
+                f"weights[{j}] must be one number or one for each of the site's"
+                f" {len(own)} ranks, got {cast}"
             )
         absent, each = width - len(own), cast * len(own) if len(cast) == 1 else cast
         sent = [min(rank, n + 1) for rank in own] + [n + 1] * absent
         kinds[n, *sent, *each, *[0] * absent, shift] += 1
     blocks = sorted(kinds)
-    counts = [kinds[block] for block in blocks] if rows > 1 else [max(lengths.values(), default=1)]
-    total = sum(count * sum(block[width + 1 : -1]) for count, block in zip(counts, blocks, strict=True))
+    counts = (
+        [kinds[block] for block in blocks]
+        if rows > 1
+        else [max(lengths.values(), default=1)]
+    )
+    total = sum(
+        count * sum(block[width + 1 : -1])
+        for count, block in zip(counts, blocks, strict=True)
+    )
     if total > _MOST_VOTES:
         raise ValueError(f"weights must add up to at most {_MOST_VOTES}, got {total}")
     table, places = np.array(blocks), slice(1, width + 1) if width > 1 else 1
@@ -398,7 +488,11 @@ def group_sites(
     sites = OrderStatistics(table[:, 0], table[:, places])
     if all(shift is None for shift in shifts):
         return sites, np.array(counts), weights
-    return Shifted(sites, [shifts[block[-1]] or np.asarray for block in blocks]), np.array(counts), weights
+    return (
+        Shifted(sites, [shifts[block[-1]] or np.asarray for block in blocks]),
+        np.array(counts),
+        weights,
+    )
 
 
 def _read_flat(name: str, value: Any, *, low: int) -> list[int]:
@@ -413,12 +507,16 @@ def _read_nested(name: str, value: Any, *, low: int) -> list[tuple[int, ...]]:
     items = list(value) if _is_list(value) else [value]
     if not any(_is_list(item) for item in items):
         return [(entry,) for entry in _read_flat(name, value, low=low)]
-    return [tuple(_read_flat(f"{name}[{j}]", item, low=low)) for j, item in enumerate(items)]
+    return [
+        tuple(_read_flat(f"{name}[{j}]", item, low=low)) for j, item in enumerate(items)
+    ]
 
 
 def _is_list(value: Any) -> bool:
     return (
-        isinstance(value, Iterable) and not isinstance(value, (str, bytes)) and getattr(value, "ndim", 1) > 0
+        isinstance(value, Iterable)
+        and not isinstance(value, (str, bytes))
+        and getattr(value, "ndim", 1) > 0
     )
 
 
@@ -428,22 +526,33 @@ def _check_lengths(lengths: dict[str, int], local_rank: Any, *, flat: bool) -> N
         return
     others = {length for name, length in lengths.items() if name != "local_rank"}
     if flat and "local_rank" in lengths and len(others) == 1:
-        m, ranks = others.pop(), ", ".join(map(str, list(local_rank)[:3])) + ", ..." * (len(local_rank) > 3)
+        m, ranks = (
+            others.pop(),
+            ", ".join(map(str, list(local_rank)[:3])) + ", ..." * (len(local_rank) > 3),
+        )
         raise ValueError(
-            f"local_rank must agree with the number of sites, {m}, got {len(local_rank)} ranks "
-            f"(several ranks at each site are nested: [({ranks})] * {m})"
+            f"local_rank must agree with the number of sites, {m}, got"
+            f" {len(local_rank)} ranks (several ranks at each site are nested:"
+            f" [({ranks})] * {m})"
         )
     listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
     raise ValueError(
-        f"n_sites, n_points, local_rank, weights and distortion must agree on the sites, got {listed}"
+        "n_sites, n_points, local_rank, weights and distortion must agree on the"
+        f" sites, got {listed}"
     )
 
 
 def _check_nesting(m: int, n_points: Any, local_rank: Any) -> None:
-    """Refuse a bare tuple beside a list of sizes: it may mean several ranks of each site, or one of each."""
-    bare = isinstance(local_rank, tuple) and len(local_rank) > 1 and not any(map(_is_list, local_rank))
+    """Refuse a bare tuple beside a list of sizes: it may mean several ranks of each
+    site, or one of each.
+    """
+    bare = (
+        isinstance(local_rank, tuple)
+        and len(local_rank) > 1
+        and not any(map(_is_list, local_rank))
+    )
     if bare and _is_list(n_points) and not isinstance(n_points, tuple):
         raise ValueError(
-            "local_rank must be a list beside a list of sizes: one rank for each site, or nested, "
-            f"[{local_rank}] * {m}; got the tuple {local_rank}"
+            "local_rank must be a list beside a list of sizes: one rank for each site,"
+            f" or nested, [{local_rank}] * {m}; got the tuple {local_rank}"
         )

@@ -1,4 +1,6 @@
-"""Distribution of the coverage of a whole federation, for many numbers of votes at once."""
+"""Distribution of the coverage of a whole federation, for many numbers of votes at
+once.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -31,11 +33,11 @@ from fedconformal.laws._votes import (
     worth_adding,
 )
 
-# -- votes when some of the sites may send anything: the most likely way to reach the votes needed ---------
+# -- votes when some of the sites may send anything: the most likely way to reach the vo
 
-# Faulty sites do most harm by sending -inf, so that all their votes are cast. The worst choice of sites is
-# taken for every coverage individually: P(C <= c) is at most the largest P(votes of the honest sites >= votes
-# needed less those of the faulty ones).
+# Faulty sites do most harm by sending -inf, so that all their votes are cast. The worst
+# choice of sites is taken for every coverage individually: P(C <= c) is at most the
+# largest P(votes of the honest sites >= votes needed less those of the faulty ones).
 
 
 MOST_CHOICES = 1000
@@ -52,10 +54,11 @@ _RESOLUTION = 1e-12  # of kinks, in units of the window
 
 @dataclass(frozen=True, eq=False)
 class Everyone:
-    """All sites are counted, and ``gift`` votes are cast besides: a bound for any choice of faulty sites.
+    """All sites are counted, and ``gift`` votes are cast besides: a bound for any
+    choice of faulty sites.
 
-    Between ``first`` and ``last`` votes needed the threshold may be a number. With fewer it is -inf if faulty
-    sites choose so, with more it is +inf.
+    Between ``first`` and ``last`` votes needed the threshold may be a number. With
+    fewer it is -inf if faulty sites choose so, with more it is +inf.
     """
 
     finite: Votes
@@ -72,20 +75,28 @@ class Everyone:
         return self.gift + self.finite.total
 
     def tails(self, ks: Ints, p: Floats, *, digits: bool) -> Floats:
-        """Return P(votes >= k) at its worst, for each row of probabilities and each k; see ``vote_tails``."""
+        """Return P(votes >= k) at its worst, for each row of probabilities and each k;
+        see ``vote_tails``.
+        """
         return vote_tails(ks - self.gift, p, self.finite, digits=digits)
 
-    def kinks(self, ks: Ints, below: Callable[[Floats], Floats], low: float, high: float) -> Floats:
-        """Return coverages at which another choice becomes the worst, between ``low`` and ``high``.
+    def kinks(
+        self, ks: Ints, below: Callable[[Floats], Floats], low: float, high: float
+    ) -> Floats:
+        """Return coverages at which another choice becomes the worst, between ``low``
+        and ``high``.
 
-        They are hints where to break an integral; ``below`` maps coverages to rows of probabilities.
+        They are hints where to break an integral; ``below`` maps coverages to rows of
+        probabilities.
         """
         return np.empty(0)
 
 
 @dataclass(frozen=True, eq=False)
 class OneVoteEach:
-    """One number and one vote for all: at worst those least likely to lie below are faulty."""
+    """One number and one vote for all: at worst those least likely to lie below are
+    faulty.
+    """
 
     votes: Votes
     finite: Votes
@@ -108,11 +119,16 @@ class OneVoteEach:
         for i, counts in enumerate(kept):
             rows = which.ravel() == i
             out[rows] = vote_tails(
-                ks - self.max_faulty, p[rows], Votes(counts, self.finite.weights), digits=digits
+                ks - self.max_faulty,
+                p[rows],
+                Votes(counts, self.finite.weights),
+                digits=digits,
             )
         return out
 
-    def kinks(self, ks: Ints, below: Callable[[Floats], Floats], low: float, high: float) -> Floats:
+    def kinks(
+        self, ks: Ints, below: Callable[[Floats], Floats], low: float, high: float
+    ) -> Floats:
         """Return where the order of the probabilities changes, by bisection."""
         grid = np.linspace(low, high, _GRID)
         at_grid = self._honest(below(grid))
@@ -129,7 +145,9 @@ class OneVoteEach:
 
 
 def n_choices(counts: Ints, max_faulty: int) -> int:
-    """Return the number of ways to choose faulty sites by their blocks, or a number above the limit."""
+    """Return the number of ways to choose faulty sites by their blocks, or a number
+    above the limit.
+    """
     ways = [1] + [0] * max_faulty
     for count in counts.tolist():
         sums = [0, *accumulate(ways)]
@@ -140,18 +158,24 @@ def n_choices(counts: Ints, max_faulty: int) -> int:
 
 
 def leave_out(counts: Ints, n_sites: int, first: int = 0) -> Iterator[Ints]:
-    """Yield the sites of each block that are left, for every choice of those that are left out."""
+    """Yield the sites of each block that are left, for every choice of those that are
+    left out.
+    """
     if n_sites == 0:
         yield counts
         return
     for b in range(first, counts.size):
         for out in range(1, min(n_sites, int(counts[b])) + 1):
-            yield from leave_out(counts - out * (np.arange(counts.size) == b), n_sites - out, b + 1)
+            yield from leave_out(
+                counts - out * (np.arange(counts.size) == b), n_sites - out, b + 1
+            )
 
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """All ways to choose faulty sites, by how many of each block, and the worst of them everywhere."""
+    """All ways to choose faulty sites, by how many of each block, and the worst of them
+    everywhere.
+    """
 
     votes: Votes
     finite: Votes
@@ -164,9 +188,13 @@ class Choices:
 
     @cached_property
     def last(self) -> int:
-        """Votes of all finite numbers, and of those that can be finite at faulty sites only."""
+        """Votes of all finite numbers, and of those that can be finite at faulty sites
+        only.
+        """
         infinite = self.votes.by_site - self.finite.by_site
-        return self.finite.total + heaviest(infinite, self.votes.counts, self.max_faulty)
+        return self.finite.total + heaviest(
+            infinite, self.votes.counts, self.max_faulty
+        )
 
     def tails(self, ks: Ints, p: Floats, *, digits: bool) -> Floats:
         """Return the largest tail of any choice."""
@@ -174,21 +202,27 @@ class Choices:
         if digits and is_few and worth_adding(self.finite, len(p), digits=True):
             tails = [
                 vote_tails(
-                    ks - (self.votes.counts - left) @ self.votes.by_site, p, Votes(left, self.finite.weights)
+                    ks - (self.votes.counts - left) @ self.votes.by_site,
+                    p,
+                    Votes(left, self.finite.weights),
                 )
                 for left in leave_out(self.votes.counts, self.max_faulty)
             ]
             return np.asarray(np.max(tails, axis=0))
         return np.asarray(self._all_tails(ks, p).max(axis=0))
 
-    def kinks(self, ks: Ints, below: Callable[[Floats], Floats], low: float, high: float) -> Floats:
+    def kinks(
+        self, ks: Ints, below: Callable[[Floats], Floats], low: float, high: float
+    ) -> Floats:
         """Return where the tails of two choices cross, as far as the grid shows it."""
         grid = np.linspace(low, high, _GRID)
         tails = self._all_tails(ks, below(grid))
         worst = tails.argmax(axis=0)
         cell, k = np.nonzero(worst[1:] != worst[:-1])
         before, after = worst[cell, k], worst[cell + 1, k]
-        gains = [tails[after, rows, k] - tails[before, rows, k] for rows in (cell, cell + 1)]
+        gains = [
+            tails[after, rows, k] - tails[before, rows, k] for rows in (cell, cell + 1)
+        ]
         clear = (gains[0] < -_ROUNDING) & (gains[1] > _ROUNDING)
         if not clear.any():
             return np.empty(0)
@@ -202,42 +236,72 @@ class Choices:
             gained,
             (grid[cell[clear]], grid[cell[clear] + 1]),
             args=(before[clear], after[clear], k[clear]),
-            tolerances={"xatol": _RESOLUTION * (high - low), "xrtol": 0.0, "fatol": 0.0, "frtol": 0.0},
+            tolerances={
+                "xatol": _RESOLUTION * (high - low),
+                "xrtol": 0.0,
+                "fatol": 0.0,
+                "frtol": 0.0,
+            },
         )
         return np.asarray(roots.bracket[1])
 
     def _all_tails(self, ks: Ints, p: Floats) -> Floats:
         """Return the tails of every choice: shape (choices, rows, ks)."""
-        size = self.finite.counts.size * (self.max_faulty + 1) * ks.size * (min(self.finite.total, 2048) + 1)
+        size = (
+            self.finite.counts.size
+            * (self.max_faulty + 1)
+            * ks.size
+            * (min(self.finite.total, 2048) + 1)
+        )
         parts = np.array_split(p, -(-len(p) // max(1, min(_ROWS, _HELD // size))) or 1)
         return np.concatenate([self._spectral(ks, part) for part in parts], axis=1)
 
     def _spectral(self, ks: Ints, p: Floats) -> Floats:
-        """Return the same by characteristic functions, in which faulty sites cast all their votes."""
+        """Return the same by characteristic functions, in which faulty sites cast all
+        their votes.
+        """
         if not len(p):
             return np.empty((1, 0, ks.size))
         frame = make_frame(p, self.finite, gift=self.first - 1, faulty=self.max_faulty)
         factors = self._factors(p, frame)
-        weights = np.conj(frame.levels * (frame.turns(-ks[:, None, None] * frame.frequencies) - frame.ends))
-        waves = _waves(factors, _lasts(factors, weights), 0, self.max_faulty, np.ones_like(factors[0][0]))
+        weights = np.conj(
+            frame.levels
+            * (frame.turns(-ks[:, None, None] * frame.frequencies) - frame.ends)
+        )
+        waves = _waves(
+            factors,
+            _lasts(factors, weights),
+            0,
+            self.max_faulty,
+            np.ones_like(factors[0][0]),
+        )
         return frame.complete(np.stack(list(waves)), ks)
 
     def _factors(self, p: Floats, frame: Frame) -> list[list[Complex]]:
-        """Return each block's characteristic functions of the votes with 0, 1, ... of its sites faulty."""
-        factors = [[np.ones((len(p), frame.frequencies.size), dtype=complex)]] * self.finite.counts.size
+        """Return each block's characteristic functions of the votes with 0, 1, ... of
+        its sites faulty.
+        """
+        factors = [
+            [np.ones((len(p), frame.frequencies.size), dtype=complex)]
+        ] * self.finite.counts.size
         for count, cast, blocks in self.finite.kinds:
-            for b, site in zip(blocks, departures(p[:, blocks], frame.steps(cast)), strict=True):
+            for b, site in zip(
+                blocks, departures(p[:, blocks], frame.steps(cast)), strict=True
+            ):
                 faulty = frame.turns(self.votes.by_site[b] * frame.frequencies)
                 honest = range(count, max(count - self.max_faulty, 0) - 1, -1)
-                factors[b] = [power(site[None], h) * faulty ** (count - h) for h in honest]
+                factors[b] = [
+                    power(site[None], h) * faulty ** (count - h) for h in honest
+                ]
         return factors
 
 
 def _lasts(factors: list[list[Complex]], weights: Complex) -> list[list[Complex]]:
-    """Return, for each block, the factors from it on times the weights, if the last faulty sites are its.
+    """Return, for each block, the factors from it on times the weights, if the last
+    faulty sites are its.
 
-    Conjugate, and of shape (ks, rows, frequencies): the sum of a product's real parts is then an inner
-    product.
+    Conjugate, and of shape (ks, rows, frequencies): the sum of a product's real parts
+    is then an inner product.
     """
     lasts = []
     for block in reversed(factors):
@@ -247,15 +311,25 @@ def _lasts(factors: list[list[Complex]], weights: Complex) -> list[list[Complex]
 
 
 def _waves(
-    factors: list[list[Complex]], lasts: list[list[Complex]], first: int, left: int, product: Complex
+    factors: list[list[Complex]],
+    lasts: list[list[Complex]],
+    first: int,
+    left: int,
+    product: Complex,
 ) -> Iterator[Floats]:
-    """Yield sums over frequencies, (rows, ks), with ``left`` sites faulty of the blocks from ``first`` on."""
+    """Yield sums over frequencies, (rows, ks), with ``left`` sites faulty of the blocks
+    from ``first`` on.
+    """
     for b in range(first, len(factors)):
         for a in range(1, min(left, len(factors[b]) - 1) + 1):
             if a == left:
-                yield np.einsum("rx,krx->rk", product.view(float), lasts[b][a].view(float))
+                yield np.einsum(
+                    "rx,krx->rk", product.view(float), lasts[b][a].view(float)
+                )
             else:
-                yield from _waves(factors, lasts, b + 1, left - a, product * factors[b][a])
+                yield from _waves(
+                    factors, lasts, b + 1, left - a, product * factors[b][a]
+                )
         product = product * factors[b][0]
 
 
@@ -264,7 +338,9 @@ Tally = Everyone | OneVoteEach | Choices
 
 
 def choose_tally(votes: Votes, finite: Votes, max_faulty: int) -> Tally:
-    """Return how to count, from all votes, those of finite numbers, and the number of faulty sites."""
+    """Return how to count, from all votes, those of finite numbers, and the number of
+    faulty sites.
+    """
     if max_faulty == 0:
         return Everyone(finite, 0)
     if votes.weights.shape[1] == 1 and (votes.weights == 1).all():
@@ -274,18 +350,22 @@ def choose_tally(votes: Votes, finite: Votes, max_faulty: int) -> Tally:
     return Everyone(finite, heaviest(votes.by_site, votes.counts, max_faulty))
 
 
-_NOISE = 1e-14  # more than rounding leaves of a tail probability of zero, and less than matters
+# more than rounding leaves of a tail probability of zero, and less than matters
+_NOISE = 1e-14
 _TOLERANCE = 1e-13  # of integrals over a window scaled to length one
-_LAST = float(np.nextafter(1.0, 0.0))  # the largest coverage below 1, where the cdf is continuous
+_LAST = float(
+    np.nextafter(1.0, 0.0)
+)  # the largest coverage below 1, where the cdf is continuous
 
 
 @dataclass(frozen=True, eq=False)
 class Federation:
-    """Blocks of equal sites with votes, up to ``max_faulty`` of which may send anything.
+    """Blocks of equal sites with votes, up to ``max_faulty`` of which may send
+    anything.
 
-    The threshold is the smallest reported value at which the votes of all numbers up to it reach those
-    needed, so P(C <= c) = P(votes of the numbers below the c-quantile >= votes needed). With faulty sites
-    it is a bound.
+    The threshold is the smallest reported value at which the votes of all numbers up to
+    it reach those needed, so P(C <= c) = P(votes of the numbers below the c-quantile >=
+    votes needed). With faulty sites it is a bound.
 
     Parameters
     ----------
@@ -296,15 +376,17 @@ class Federation:
     max_faulty : int
         At most this many sites are arbitrary.
     weights : array of shape (blocks,) or (blocks, numbers), optional
-        Votes of each number: whole numbers, 1 by default. Where blocks send different numbers of numbers,
-        those that are not sent have weight 0.
+        Votes of each number: whole numbers, 1 by default. Where blocks send different
+        numbers of numbers, those that are not sent have weight 0.
 
     Examples
     --------
     >>> import numpy as np
     >>> from fedconformal.laws import OrderStatistics
     >>> from fedconformal.laws._federation import Federation
-    >>> federation = Federation(OrderStatistics(np.array([100]), np.array([92])), np.array([10]))
+    >>> federation = Federation(
+    ...     OrderStatistics(np.array([100]), np.array([92])), np.array([10])
+    ... )
     >>> federation.cdf(np.array([0.9]), np.array([4])).round(3)
     array([[0.407]])
     """
@@ -337,12 +419,20 @@ class Federation:
     @cached_property
     def _all_votes(self) -> Votes:
         shape = self._infinite.shape
-        weights = np.ones(1, dtype=np.int64) if self.weights is None else np.asarray(self.weights)
-        return Votes(self.counts, np.broadcast_to(weights.reshape(len(weights), -1), shape))
+        weights = (
+            np.ones(1, dtype=np.int64)
+            if self.weights is None
+            else np.asarray(self.weights)
+        )
+        return Votes(
+            self.counts, np.broadcast_to(weights.reshape(len(weights), -1), shape)
+        )
 
     @cached_property
     def _votes(self) -> Votes:
-        """Votes in units of their greatest common divisor, which changes nothing but their size."""
+        """Votes in units of their greatest common divisor, which changes nothing but
+        their size.
+        """
         return Votes(self.counts, self._all_votes.weights // self.unit)
 
     @cached_property
@@ -360,7 +450,9 @@ class Federation:
 
     @cached_property
     def equal(self) -> tuple[int, int, int] | None:
-        """Sites, points and rank when the sites that count are alike, exact, and send one number each."""
+        """Sites, points and rank when the sites that count are alike, exact, and send
+        one number each.
+        """
         if not isinstance(self.sites, OrderStatistics) or self._infinite.shape[1] > 1:
             return None
         votes = self._votes.weights[:, 0]
@@ -376,12 +468,16 @@ class Federation:
         return self._tally.last - self.max_faulty, n, rank
 
     def is_proper(self, ks: ArrayLike) -> Bools:
-        """Return whether the threshold is neither surely -inf nor surely +inf, for each number of votes."""
+        """Return whether the threshold is neither surely -inf nor surely +inf, for each
+        number of votes.
+        """
         needed = self.needed(ks)
         return np.asarray((needed >= self._tally.first) & (needed <= self._tally.last))
 
     def certain(self, ks: ArrayLike) -> Floats:
-        """Return the coverage where the threshold is surely -inf (0) or surely +inf (1)."""
+        """Return the coverage where the threshold is surely -inf (0) or surely +inf
+        (1).
+        """
         return np.where(self.needed(ks) < self._tally.first, 0.0, 1.0)
 
     def cdf(self, c: Floats, ks: Ints, *, digits: bool = True) -> Floats:
@@ -394,16 +490,18 @@ class Federation:
         ks : array
             Votes needed.
         digits : bool
-            Whether small probabilities need a small relative error too, which costs more for many sites;
-            else the absolute error is about 1e-15. With many choices of faulty sites whose votes differ it
-            is anyway.
+            Whether small probabilities need a small relative error too, which costs
+            more for many sites; else the absolute error is about 1e-15. With many
+            choices of faulty sites whose votes differ it is anyway.
 
         Returns
         -------
         array of shape (len(c), len(ks))
         """
         if self.equal is not None and self.is_proper(ks).all():
-            return equal_cdf(*self.equal, self.needed(ks)[None, :] - self.max_faulty, c[:, None])
+            return equal_cdf(
+                *self.equal, self.needed(ks)[None, :] - self.max_faulty, c[:, None]
+            )
         return self._tally.tails(self.needed(ks), self._below(c), digits=digits)
 
     def _below(self, c: Floats) -> Floats:
@@ -441,12 +539,16 @@ class Federation:
 
         kinks = self._tally.kinks(self.needed(ks), self._below, low, min(high, _LAST))
         edges = np.unique([low, high, *kinks[(kinks > low) & (kinks < high)]])
-        area, lever = np.split(integrate(integrand, (edges - low) / width, tolerance=_TOLERANCE), 2)
+        area, lever = np.split(
+            integrate(integrand, (edges - low) / width, tolerance=_TOLERANCE), 2
+        )
         mean, variance = window_moments(np.asarray(low), np.asarray(high), area, lever)
         return mean, variance
 
     def _window(self, ends: Ints) -> tuple[float, float]:
-        """Return where the coverage lies but for a negligible mass, for the fewest and most votes needed."""
+        """Return where the coverage lies but for a negligible mass, for the fewest and
+        most votes needed.
+        """
         low, high = 0.0, 1.0
         for _ in range(12):
             grid = np.linspace(low, high, 17)

@@ -1,7 +1,8 @@
-"""Reference values of the coverage: exact integers, the paper's inequalities, and main numbers for a reader.
+"""Reference values of the coverage: exact integers, the paper's inequalities, and main
+numbers for a reader.
 
-Exact integers decide where means are too close to a level for floating point. The inequalities are Theorem
-3.3, Proposition 3.4, and Ehm's theorem behind it.
+Exact integers decide where means are too close to a level for floating point. The
+inequalities are Theorem 3.3, Proposition 3.4, and Ehm's theorem behind it.
 """
 
 from __future__ import annotations
@@ -36,19 +37,25 @@ Weights = Sequence[int | Sequence[int]]
 
 
 def exact_mean(
-    n_points: Sequence[int], local_ranks: Ranks, server_rank: int, *, weights: Weights | None = None
+    n_points: Sequence[int],
+    local_ranks: Ranks,
+    server_rank: int,
+    *,
+    weights: Weights | None = None,
 ) -> Fraction:
-    """Return the marginal coverage (Theorem 3.2, appendix A.1, weighted votes) of exact sites as a fraction.
+    """Return the marginal coverage (Theorem 3.2, appendix A.1, weighted votes) of exact
+    sites as a fraction.
 
-    The cost grows like the square of the number of points, times the sums of votes that can occur: meant for
-    a few hundred points.
+    The cost grows like the square of the number of points, times the sums of votes that
+    can occur: meant for a few hundred points.
 
     Parameters
     ----------
     n_points : sequence of int
         Scores at each site.
     local_ranks : sequence of int or of sequences of int
-        Rank that each site sends, or its increasing ranks; those above the site's size are +inf.
+        Rank that each site sends, or its increasing ranks; those above the site's size
+        are +inf.
     server_rank : int
         Votes needed.
     weights : sequence of int or of sequences of int, optional
@@ -103,23 +110,31 @@ def exact_cdf(
     total, ways = _count_ways(n_points, local_ranks, server_rank, weights)
     hit, miss = c.numerator, c.denominator - c.numerator
     return Fraction(
-        sum(way * hit**r * miss ** (total - r) for r, way in enumerate(ways)), c.denominator**total
+        sum(way * hit**r * miss ** (total - r) for r, way in enumerate(ways)),
+        c.denominator**total,
     )
 
 
 def _count_ways(
-    n_points: Sequence[int], local_ranks: Ranks, server_rank: int, weights: Weights | None
+    n_points: Sequence[int],
+    local_ranks: Ranks,
+    server_rank: int,
+    weights: Weights | None,
 ) -> tuple[int, list[int]]:
-    """Return the number of points, and in how many ways 0, 1, ... of them lie below and the votes suffice.
+    """Return the number of points, and in how many ways 0, 1, ... of them lie below and
+    the votes suffice.
 
-    A site of n points contributes the sum of C(n, i) z^i y^v(i), v(i) its votes when i of its points lie
-    below; the power of z counts all points below, the power of y all votes. Polynomials in z are integers in
-    base 2^w (Kronecker), so the work is done by big-integer multiplication.
+    A site of n points contributes the sum of C(n, i) z^i y^v(i), v(i) its votes when i
+    of its points lie below; the power of z counts all points below, the power of y all
+    votes. Polynomials in z are integers in base 2^w (Kronecker), so the work is done by
+    big-integer multiplication.
     """
     total = sum(n_points)
     width = total + 1  # all coefficients together are 2^total
     product = {0: 1}
-    for n, ranks, weight in zip(n_points, local_ranks, weights or [1] * len(n_points), strict=True):
+    for n, ranks, weight in zip(
+        n_points, local_ranks, weights or [1] * len(n_points), strict=True
+    ):
         before, product = product, defaultdict(int)
         site: dict[int, int] = defaultdict(int)
         for i, cast in enumerate(_cast(n, ranks, weight)):
@@ -127,14 +142,20 @@ def _count_ways(
         for votes, polynomial in before.items():
             for cast, factor in site.items():
                 product[votes + cast] += polynomial * factor
-    enough = sum(polynomial for votes, polynomial in product.items() if votes >= server_rank)
-    return total, [(enough >> (width * r)) & ((1 << width) - 1) for r in range(total + 1)]
+    enough = sum(
+        polynomial for votes, polynomial in product.items() if votes >= server_rank
+    )
+    return total, [
+        (enough >> (width * r)) & ((1 << width) - 1) for r in range(total + 1)
+    ]
 
 
 def _cast(n: int, ranks: int | Sequence[int], weight: int | Sequence[int]) -> list[int]:
     several = _tuple(ranks)
     gains, votes = [0] * (n + 1), _tuple(weight)
-    for rank, gain in zip(several, votes * len(several) if len(votes) == 1 else votes, strict=True):
+    for rank, gain in zip(
+        several, votes * len(several) if len(votes) == 1 else votes, strict=True
+    ):
         if rank <= n:
             gains[rank] += gain
     return list(accumulate(gains))
@@ -144,17 +165,19 @@ def _tuple(value: int | Sequence[int]) -> tuple[int, ...]:
     return tuple(map(int, value)) if isinstance(value, Sequence) else (int(value),)
 
 
-# -- the paper's inequalities ------------------------------------------------------------------------------
+# -- the paper's inequalities ----------------------------------------------------------
 
 
 def conditional_coverage_bound(
     n_sites: int, n_points: int, local_rank: int, server_rank: int, *, delta: float
 ) -> float:
-    """Return Theorem 3.3's bound, which the coverage given the data reaches with probability 1 - delta.
+    """Return Theorem 3.3's bound, which the coverage given the data reaches with
+    probability 1 - delta.
 
-    The bound is ``l k / (m n) - sqrt(log(1/delta) / (2 m n))``; the paper states it for pairs with
-    ``l k >= (1 - alpha) m n``, when the first term is at least 1 - alpha. It may be negative.
-    ``CoverageLaw.ppf(delta)`` is the exact value that it bounds from below.
+    The bound is ``l k / (m n) - sqrt(log(1/delta) / (2 m n))``; the paper states it for
+    pairs with ``l k >= (1 - alpha) m n``, when the first term is at least 1 - alpha. It
+    may be negative. ``CoverageLaw.ppf(delta)`` is the exact value that it bounds from
+    below.
 
     Parameters
     ----------
@@ -175,7 +198,10 @@ def conditional_coverage_bound(
     >>> round(conditional_coverage_bound(10, 100, 92, 10, delta=0.1), 3)
     0.886
     """
-    m, n = _util.integer("n_sites", n_sites, low=1), _util.integer("n_points", n_points, low=1)
+    m, n = (
+        _util.integer("n_sites", n_sites, low=1),
+        _util.integer("n_points", n_points, low=1),
+    )
     l = _util.integer("local_rank", local_rank, low=1, high=n)
     k = _util.integer("server_rank", server_rank, low=1, high=m)
     share = float(_util.fraction("delta", delta, high=0.5, closed=True))
@@ -185,11 +211,12 @@ def conditional_coverage_bound(
 def maximum_coverage(
     n_sites: int, n_points: int, server_rank: int | None = None, *, level: float = 0.9
 ) -> float:
-    """Return M_{n,k} of Proposition A.1 in closed form: each site sends its largest score.
+    """Return M_{n,k} of Proposition A.1 in closed form: each site sends its largest
+    score.
 
-    M_{n,k} = G(k + 1/n) G(m + 1) / (G(k) G(m + 1 + 1/n)), G the Gamma function. The default server rank is
-    the paper's k_m = ceil(m level^n), for which M tends to the level as m grows; at a finite m it can be
-    below it.
+    M_{n,k} = G(k + 1/n) G(m + 1) / (G(k) G(m + 1 + 1/n)), G the Gamma function. The
+    default server rank is the paper's k_m = ceil(m level^n), for which M tends to the
+    level as m grows; at a finite m it can be below it.
 
     Parameters
     ----------
@@ -210,7 +237,10 @@ def maximum_coverage(
     >>> round(maximum_coverage(100, 10), 4), round(maximum_coverage(5, 10, 3), 6)
     (0.8987, 0.925626)
     """
-    m, n = _util.integer("n_sites", n_sites, low=1), _util.integer("n_points", n_points, low=1)
+    m, n = (
+        _util.integer("n_sites", n_sites, low=1),
+        _util.integer("n_points", n_points, low=1),
+    )
     share = _util.fraction("level", level)
     k = (
         math.ceil(m * share**n)
@@ -221,7 +251,9 @@ def maximum_coverage(
 
 
 def _log_gamma_step(x: int, h: float) -> float:
-    """Return log G(x + h) - log G(x), from Stirling's series where these would cancel."""
+    """Return log G(x + h) - log G(x), from Stirling's series where these would
+    cancel.
+    """
     if x < 100:
         return math.lgamma(x + h) - math.lgamma(x)
     rest = (1 / (x + h) - 1 / x) / 12 - (1 / (x + h) ** 3 - 1 / x**3) / 360
@@ -238,20 +270,25 @@ def heterogeneous_coverage_bound(
     weights: Any = None,
     coupling: str = "same",
 ) -> float:
-    """Return Proposition 3.4's bound of the marginal coverage when sites differ from the test point.
+    """Return Proposition 3.4's bound of the marginal coverage when sites differ from
+    the test point.
 
-    The bound is M minus the expected total-variation distance between the votes of the sites as they are
-    and of sites like the test point (the choice of the paper's remark C.2). With one vote per site the
-    first is a Poisson-binomial count, the second binomial if sizes are equal. ``CoverageLaw(...,
-    distortion=...).mean()`` is the exact value.
+    The bound is M minus the expected total-variation distance between the votes of the
+    sites as they are and of sites like the test point (the choice of the paper's remark
+    C.2). With one vote per site the first is a Poisson-binomial count, the second
+    binomial if sizes are equal. ``CoverageLaw(..., distortion=...).mean()`` is the
+    exact value.
 
     Parameters
     ----------
-    n_sites, n_points, local_rank, server_rank, distortion, weights : int, sequences and callables
+    n_sites, n_points, local_rank, server_rank : int
+        As for `CoverageLaw`.
+    distortion, weights : callables and sequences
         As for ``CoverageLaw``.
     coupling : {"same", "best"}
-        Joint distribution of the test score and of the auxiliary score of remark C.2: equal, or the optimal
-        transport between 1,000 cells of each, whichever gives the larger bound.
+        Joint distribution of the test score and of the auxiliary score of remark C.2:
+        equal, or the optimal transport between 1,000 cells of each, whichever gives the
+        larger bound.
 
     Returns
     -------
@@ -260,11 +297,20 @@ def heterogeneous_coverage_bound(
     Examples
     --------
     >>> from fedconformal.laws import heterogeneous_coverage_bound
-    >>> round(heterogeneous_coverage_bound(10, 100, 92, 4, distortion=lambda c: c**1.1), 3)
+    >>> round(
+    ...     heterogeneous_coverage_bound(10, 100, 92, 4, distortion=lambda c: c**1.1), 3
+    ... )
     0.874
     """
     alike = CoverageLaw(n_sites, n_points, local_rank, server_rank, weights=weights)
-    actual = CoverageLaw(n_sites, n_points, local_rank, server_rank, weights=weights, distortion=distortion)
+    actual = CoverageLaw(
+        n_sites,
+        n_points,
+        local_rank,
+        server_rank,
+        weights=weights,
+        distortion=distortion,
+    )
     loss = heterogeneity_loss(actual.federation)
     if _util.choice("coupling", coupling, ("same", "best")) == "best":
         loss = min(loss, heterogeneity_loss(actual.federation, is_matched=True))
@@ -272,19 +318,20 @@ def heterogeneous_coverage_bound(
 
 
 def heterogeneity_loss(federation: Federation, *, is_matched: bool = False) -> float:
-    """Return a bound of what differences between honest sites cost in mean coverage (Proposition 3.4).
+    """Return a bound of what differences between honest sites cost in mean coverage
+    (Proposition 3.4).
 
-    With S the votes below a test score given that score, S' the votes if all sites were like the test point,
-    the coverage differs by at most E d(S, S'), d the total-variation distance, for any joint distribution of
-    the two scores.
+    With S the votes below a test score given that score, S' the votes if all sites were
+    like the test point, the coverage differs by at most E d(S, S'), d the
+    total-variation distance, for any joint distribution of the two scores.
 
     Parameters
     ----------
     federation : Federation
         The sites; ``max_faulty`` is ignored.
     is_matched : bool
-        True to match cells of the two scores so that the distance at midpoints is smallest; else they are
-        equal.
+        True to match cells of the two scores so that the distance at midpoints is
+        smallest; else they are equal.
 
     Returns
     -------
@@ -308,30 +355,50 @@ def heterogeneity_loss(federation: Federation, *, is_matched: bool = False) -> f
 
         cells = np.arange(_CELLS + 1) / _CELLS
         middles = cells[:-1] + 0.5 / _CELLS
-        cost = spatial.distance.cdist(masses(actual, middles), masses(alike, middles), "cityblock")
+        cost = spatial.distance.cdist(
+            masses(actual, middles), masses(alike, middles), "cityblock"
+        )
         shifts = (optimize.linear_sum_assignment(cost)[1] - np.arange(_CELLS)) / _CELLS
-        moved = (edges[:, None] - shifts).ravel()  # where the matched score has its rises
-        edges = np.unique(np.concatenate([edges, cells, moved[(moved > 0) & (moved < 1)]]))
+        moved = (
+            edges[:, None] - shifts
+        ).ravel()  # where the matched score has its rises
+        edges = np.unique(
+            np.concatenate([edges, cells, moved[(moved > 0) & (moved < 1)]])
+        )
 
     def distance(c: Floats) -> Floats:
         cell = np.minimum((c * _CELLS).astype(int), _CELLS - 1)
         matched = np.clip(c + shifts[cell], 0.0, 1.0)
-        return np.asarray(np.abs(masses(actual, c) - masses(alike, matched)).sum(axis=1, keepdims=True) / 2)
+        return np.asarray(
+            np.abs(masses(actual, c) - masses(alike, matched)).sum(
+                axis=1, keepdims=True
+            )
+            / 2
+        )
 
     return float(integrate(distance, edges, tolerance=1e-9)[0])
 
 
 def _edges(sites: Shifted) -> Floats:
-    """Return panels around every place at which a site's probability rises, shifted or not.
+    """Return panels around every place at which a site's probability rises, shifted or
+    not.
 
     For large sites these are narrow, and an integral over other panels would miss them.
     """
     a, b, proper = sites.base.shape
     marks = [np.linspace(0.0, 1.0, 17)]
-    lows, highs = special.betaincinv(a, b, _TAIL)[proper], 1 - special.betaincinv(b, a, _TAIL)[proper]
-    for low, high, block in zip(lows, highs, np.nonzero(proper)[0].tolist(), strict=True):
+    lows, highs = (
+        special.betaincinv(a, b, _TAIL)[proper],
+        1 - special.betaincinv(b, a, _TAIL)[proper],
+    )
+    for low, high, block in zip(
+        lows, highs, np.nonzero(proper)[0].tolist(), strict=True
+    ):
         ends = _invert(sites.distortions[block], np.array([low, high]))
-        marks += [np.linspace(low, high, 9), np.linspace(float(ends[0]), float(ends[1]), 9)]
+        marks += [
+            np.linspace(low, high, 9),
+            np.linspace(float(ends[0]), float(ends[1]), 9),
+        ]
     return np.unique(np.clip(np.concatenate(marks), 0.0, 1.0))
 
 
@@ -346,7 +413,8 @@ def _invert(h: Distortion, shares: Floats) -> Floats:
 
 
 def ehm_bound(p: ArrayLike, *, lower: bool = False) -> Any:
-    """Return a bound of the total variation between PoissonBinomial(p) and Binomial(m, mean of p).
+    """Return a bound of the total variation between PoissonBinomial(p) and Binomial(m,
+    mean of p).
 
     Parameters
     ----------
@@ -367,7 +435,9 @@ def ehm_bound(p: ArrayLike, *, lower: bool = False) -> Any:
     Examples
     --------
     >>> from fedconformal.laws import ehm_bound
-    >>> round(float(ehm_bound([0.4, 0.5, 0.6], lower=True)), 4), round(float(ehm_bound([0.4, 0.5, 0.6])), 4)
+    >>> round(float(ehm_bound([0.4, 0.5, 0.6], lower=True)), 4), round(
+    ...     float(ehm_bound([0.4, 0.5, 0.6])), 4
+    ... )
     (0.0013, 0.0175)
     """
     p = np.asarray(p, dtype=float)
@@ -375,7 +445,9 @@ def ehm_bound(p: ArrayLike, *, lower: bool = False) -> Any:
         raise ValueError("p must hold probabilities in [0, 1], at least one of them")
     m, mean = p.shape[-1], p.mean(axis=-1)
     variance = m * mean * (1 - mean)
-    lost = ((p - mean[..., None]) ** 2).sum(axis=-1)  # variance of the binomial less that of the count
+    lost = ((p - mean[..., None]) ** 2).sum(
+        axis=-1
+    )  # variance of the binomial less that of the count
     if lower:
         return (11 / 96 * lost / (variance + 1))[()]
     rarer = np.minimum(mean, 1 - mean)
@@ -384,12 +456,13 @@ def ehm_bound(p: ArrayLike, *, lower: bool = False) -> Any:
     return (m / (m + 1) * shape * share)[()]
 
 
-# -- main numbers ------------------------------------------------------------------------------------------
+# -- main numbers ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """Main numbers of a distribution of the coverage, beside the level that was asked for.
+    """Main numbers of a distribution of the coverage, beside the level that was asked
+    for.
 
     Parameters
     ----------
@@ -428,7 +501,9 @@ class Summary:
     @cached_property
     def reached(self) -> float:
         """Probability that the coverage is at least the level."""
-        return self.mean if self.is_certain else float(self.law.sf(self.confidence_level))
+        return (
+            self.mean if self.is_certain else float(self.law.sf(self.confidence_level))
+        )
 
     @cached_property
     def _quantiles(self) -> Floats:
@@ -446,7 +521,8 @@ class Summary:
 
 
 def density(law: CoverageLaw, edges: Floats) -> Floats:
-    """Return the mean density of the coverage between neighbouring edges: exact probability over width.
+    """Return the mean density of the coverage between neighbouring edges: exact
+    probability over width.
 
     Parameters
     ----------

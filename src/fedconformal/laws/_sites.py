@@ -1,8 +1,10 @@
-"""Distributions of what sites send: how likely each number lies below the c-quantile of the scores.
+"""Distributions of what sites send: how likely each number lies below the c-quantile of
+the scores.
 
-Sites with one distribution form a block; a site law describes all blocks of a federation at once, so that a
-thousand sites of different sizes cost one vectorised call. Equal sites that send one number have everything
-in closed form, by incomplete beta functions.
+Sites with one distribution form a block; a site law describes all blocks of a
+federation at once, so that a thousand sites of different sizes cost one vectorised
+call. Equal sites that send one number have everything in closed form, by incomplete
+beta functions.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,14 +25,16 @@ OUTSIDE = 1e-18
 """Mass left outside the window of integration."""
 
 Distortion = Callable[[Floats], ArrayLike]
-"""``h(c) = F_site(F^{-1}(c))``: the share of a site's scores below the c-quantile of the test point's."""
+"""``h(c) = F_site(F^{-1}(c))``: the share of a site's scores below the c-quantile of
+the test point's.
+"""
 
 
 class SiteLaw(Protocol):
     """Distribution of what the sites of each block send, on the scale of coverage.
 
-    A block's shape is ``(n_blocks,)`` where sites send one number, and ``(n_blocks, numbers)`` where they
-    send several, in increasing order.
+    A block's shape is ``(n_blocks,)`` where sites send one number, and ``(n_blocks,
+    numbers)`` where they send several, in increasing order.
     """
 
     @property
@@ -45,17 +49,19 @@ class SiteLaw(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class OrderStatistics:
-    """Exact sites: a site of block b sends its l_b-th smallest of n_b scores (paper, lemma C.1).
+    """Exact sites: a site of block b sends its l_b-th smallest of n_b scores (paper,
+    lemma C.1).
 
-    On the scale of coverage that is the l-th of n uniforms, hence ``p(c) = I_c(l, n - l + 1)``.
+    On the scale of coverage that is the l-th of n uniforms, hence ``p(c) = I_c(l, n - l
+    + 1)``.
 
     Parameters
     ----------
     n_points : array of shape (blocks,)
         Scores at a site of each block.
     local_ranks : array of shape (blocks,) or (blocks, numbers)
-        The rank that a site sends, or several in increasing order. A rank above n is +inf (p = 0), a rank
-        of 0 is -inf (p = 1).
+        The rank that a site sends, or several in increasing order. A rank above n is
+        +inf (p = 0), a rank of 0 is -inf (p = 1).
 
     Examples
     --------
@@ -84,7 +90,11 @@ class OrderStatistics:
         """Parameters of each number's Beta distribution, and which numbers have one."""
         l, n = self.local_ranks, self._sizes
         proper = (l >= 1) & (l <= n)
-        return np.where(proper, l, 1).astype(float), np.where(proper, n - l + 1, 1).astype(float), proper
+        return (
+            np.where(proper, l, 1).astype(float),
+            np.where(proper, n - l + 1, 1).astype(float),
+            proper,
+        )
 
     def below(self, c: Floats) -> Floats:
         """Return ``I_c(l, n - l + 1)``."""
@@ -92,31 +102,40 @@ class OrderStatistics:
         return self.below_shares(x.reshape(*x.shape, *[1] * self.local_ranks.ndim))
 
     def below_shares(self, share: Floats) -> Floats:
-        """Return the same where ``share`` of the scores lie below, which may differ between blocks."""
+        """Return the same where ``share`` of the scores lie below, which may differ
+        between blocks.
+        """
         a, b, proper = self.shape
         p = special.betainc(a, b, share)
-        return p if proper.all() else np.where(proper, p, (self.local_ranks < 1).astype(float))
+        return (
+            p
+            if proper.all()
+            else np.where(proper, p, (self.local_ranks < 1).astype(float))
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Shifted:
-    """Sites whose scores are distributed otherwise than the test point's (paper, section 3.5).
+    """Sites whose scores are distributed otherwise than the test point's (paper,
+    section 3.5).
 
     Parameters
     ----------
     base : OrderStatistics
         What the sites send.
     distortions : sequence of callables
-        ``distortions[b]`` is ``h(c) = F_b(F^{-1}(c))``: the share of a site's scores that lie below the
-        c-quantile of the test point's scores. It must be non-decreasing from [0, 1] to [0, 1] and accept
-        arrays.
+        ``distortions[b]`` is ``h(c) = F_b(F^{-1}(c))``: the share of a site's scores
+        that lie below the c-quantile of the test point's scores. It must be
+        non-decreasing from [0, 1] to [0, 1] and accept arrays.
 
     Examples
     --------
     >>> import numpy as np
     >>> from fedconformal.laws import OrderStatistics
     >>> from fedconformal.laws import Shifted
-    >>> sites = Shifted(OrderStatistics(np.array([100]), np.array([92])), [lambda c: c**2])
+    >>> sites = Shifted(
+    ...     OrderStatistics(np.array([100]), np.array([92])), [lambda c: c**2]
+    ... )
     >>> sites.below(np.array([0.9])).round(4)
     array([[0.0018]])
     """
@@ -132,17 +151,21 @@ class Shifted:
     def below(self, c: Floats) -> Floats:
         """Return ``I_{h(c)}(l, n - l + 1)``."""
         x = np.asarray(c, float)
-        shares = [np.broadcast_to(np.asarray(h(x), float), x.shape) for h in self.distortions]
+        shares = [
+            np.broadcast_to(np.asarray(h(x), float), x.shape) for h in self.distortions
+        ]
         share = np.stack(shares, axis=-1)
         if not np.all((share >= 0) & (share <= 1)):
             raise ValueError("a distortion must map [0, 1] to [0, 1]")
-        return self.base.below_shares(share.reshape(*share.shape, *[1] * (self.base.local_ranks.ndim - 1)))
+        return self.base.below_shares(
+            share.reshape(*share.shape, *[1] * (self.base.local_ranks.ndim - 1))
+        )
 
 
-# -- integrals over the coverage, by Clenshaw-Curtis quadrature on panels that are halved where needed ------
+# -- integrals over the coverage, by Clenshaw-Curtis quadrature on panels that are halve
 
-# The nodes of a panel include its two ends. P(C <= c) rises monotonically, so a step of it cannot hide
-# between them, however narrow it is.
+# The nodes of a panel include its two ends. P(C <= c) rises monotonically, so a step of
+# it cannot hide between them, however narrow it is.
 
 
 _DEGREE = 48
@@ -175,17 +198,28 @@ def legendre(nodes: int) -> tuple[Floats, Floats]:
 
 @cache
 def _rule() -> tuple[Floats, Floats, Floats]:
-    """Return nodes on [0, 1], weights, and the matrix from values to the last Chebyshev coefficients."""
+    """Return nodes on [0, 1], weights, and the matrix from values to the last Chebyshev
+    coefficients.
+    """
     j = np.arange(_DEGREE + 1)
     ends = np.where((j == 0) | (j == _DEGREE), 0.5, 1.0)
-    coefficients = 2 / _DEGREE * ends[:, None] * ends * np.cos(np.pi / _DEGREE * np.outer(j, j))
+    coefficients = (
+        2 / _DEGREE * ends[:, None] * ends * np.cos(np.pi / _DEGREE * np.outer(j, j))
+    )
     even = j[::2]
     weights = (coefficients[::2] / (1.0 - even**2)[:, None]).sum(axis=0)
-    return (1 - np.cos(np.pi * j / _DEGREE)) / 2, weights, coefficients[-_DEGREE // _LAST :]
+    return (
+        (1 - np.cos(np.pi * j / _DEGREE)) / 2,
+        weights,
+        coefficients[-_DEGREE // _LAST :],
+    )
 
 
-def integrate(f: Callable[[Floats], Floats], edges: Floats, *, tolerance: float) -> Floats:
-    """Integrate a vector of functions, halving the panels between edges until the error of each is small.
+def integrate(
+    f: Callable[[Floats], Floats], edges: Floats, *, tolerance: float
+) -> Floats:
+    """Integrate a vector of functions, halving the panels between edges until the error
+    of each is small.
 
     Parameters
     ----------
@@ -204,7 +238,11 @@ def integrate(f: Callable[[Floats], Floats], edges: Floats, *, tolerance: float)
     --------
     >>> import numpy as np
     >>> from fedconformal.laws._sites import integrate
-    >>> integrate(lambda c: np.stack([c, c**2], axis=-1), np.array([0.0, 1.0]), tolerance=1e-12).round(6)
+    >>> integrate(
+    ...     lambda c: np.stack([c, c**2], axis=-1),
+    ...     np.array([0.0, 1.0]),
+    ...     tolerance=1e-12,
+    ... ).round(6)
     array([0.5     , 0.333333])
     """
     nodes, weights, last = _rule()
@@ -224,27 +262,44 @@ def integrate(f: Callable[[Floats], Floats], edges: Floats, *, tolerance: float)
 
 
 def window_moments(low: Floats, high: Floats, area: Floats, lever: Floats) -> Floats:
-    """Return mean and variance from the integrals of cdf and u * cdf over a window, u in [0, 1]."""
+    """Return mean and variance from the integrals of cdf and u * cdf over a window, u
+    in [0, 1].
+    """
     width = high - low
-    return np.stack([high - width * area, width**2 * np.maximum(1 - 2 * lever - (1 - area) ** 2, 0.0)])
+    return np.stack(
+        [
+            high - width * area,
+            width**2 * np.maximum(1 - 2 * lever - (1 - area) ** 2, 0.0),
+        ]
+    )
 
 
-# -- equal sites that send one number each -----------------------------------------------------------------
+# -- equal sites that send one number each ---------------------------------------------
 
 
 _NODES = 64
 _SMALL = 0.1  # probabilities below it lose digits in 1 - x
 _PAIRS = 2**14  # pairs of ranks integrated at once
-_EXACT_DEGREE = 1000  # up to this many points Gauss-Legendre integrates P(C <= c), a polynomial, exactly
+# up to this many points Gauss-Legendre integrates P(C <= c), a polynomial, exactly
+_EXACT_DEGREE = 1000
 
 
 def equal_cdf(
-    m: int, n: int, l: ArrayLike, k: ArrayLike, c: ArrayLike, *, upper: bool = False, digits: bool = True
+    m: int,
+    n: int,
+    l: ArrayLike,
+    k: ArrayLike,
+    c: ArrayLike,
+    *,
+    upper: bool = False,
+    digits: bool = True,
 ) -> Floats:
-    """Return P(C <= c) of m sites of n points: ``I_p(k, m - k + 1)`` with ``p = I_c(l, n - l + 1)``.
+    """Return P(C <= c) of m sites of n points: ``I_p(k, m - k + 1)`` with ``p = I_c(l,
+    n - l + 1)``.
 
-    It follows from the smaller of p and 1 - p, which has the digits: P(C <= c) from p, P(C > c) from 1 - p.
-    What is left of 1 loses digits where it is small; if they are needed, a slower function keeps them.
+    It follows from the smaller of p and 1 - p, which has the digits: P(C <= c) from p,
+    P(C > c) from 1 - p. What is left of 1 loses digits where it is small; if they are
+    needed, a slower function keeps them.
 
     Parameters
     ----------
@@ -269,8 +324,12 @@ def equal_cdf(
     >>> equal_cdf(10, 100, [92, 95], [4, 1], 0.9).round(3)
     array([0.407, 0.447])
     """
-    l, k, c = np.broadcast_arrays(np.asarray(l, float), np.asarray(k, float), np.asarray(c, float))
-    lower = c * (n + 1 / 3) <= l - 1 / 3  # c is below about the median of what a site sends
+    l, k, c = np.broadcast_arrays(
+        np.asarray(l, float), np.asarray(k, float), np.asarray(c, float)
+    )
+    lower = (
+        c * (n + 1 / 3) <= l - 1 / 3
+    )  # c is below about the median of what a site sends
     a, b = np.where(lower, l, n - l + 1), np.where(lower, n - l + 1, l)
     p = np.asarray(special.betainc(a, b, np.where(lower, c, 1.0 - c)))
     half = ~lower & (c < 0.5) & digits  # 1 - c is exact for c >= 1/2 only
@@ -283,16 +342,24 @@ def equal_cdf(
     return tail
 
 
-def equal_quantile(m: int, n: int, l: ArrayLike, k: ArrayLike, mass: ArrayLike, *, upper: bool) -> Floats:
+def equal_quantile(
+    m: int, n: int, l: ArrayLike, k: ArrayLike, mass: ArrayLike, *, upper: bool
+) -> Floats:
     """Return the coverage with this mass above it (``upper``), or below it."""
     l, k = np.asarray(l, float), np.asarray(k, float)
     if upper:
-        return np.asarray(1.0 - special.betaincinv(n - l + 1, l, special.betaincinv(m - k + 1, k, mass)))
-    return np.asarray(special.betaincinv(l, n - l + 1, special.betaincinv(k, m - k + 1, mass)))
+        return np.asarray(
+            1.0
+            - special.betaincinv(n - l + 1, l, special.betaincinv(m - k + 1, k, mass))
+        )
+    return np.asarray(
+        special.betaincinv(l, n - l + 1, special.betaincinv(k, m - k + 1, mass))
+    )
 
 
 def equal_moments(m: int, n: int, l: ArrayLike, k: ArrayLike) -> tuple[Floats, Floats]:
-    """Return mean and variance of the coverage of m sites of n points, for many pairs of ranks at once.
+    """Return mean and variance of the coverage of m sites of n points, for many pairs
+    of ranks at once.
 
     The mean is M_{l,k} of Theorem 3.2, as one integral in place of its m + 1 sums.
 
@@ -316,21 +383,27 @@ def equal_moments(m: int, n: int, l: ArrayLike, k: ArrayLike) -> tuple[Floats, F
     """
     l, k = np.broadcast_arrays(np.asarray(l, float), np.asarray(k, float))
     shape, l, k = l.shape, l.ravel(), k.ravel()
-    parts = [_equal_moments(m, n, l[i : i + _PAIRS], k[i : i + _PAIRS]) for i in range(0, l.size, _PAIRS)]
+    parts = [
+        _equal_moments(m, n, l[i : i + _PAIRS], k[i : i + _PAIRS])
+        for i in range(0, l.size, _PAIRS)
+    ]
     mean, variance = np.concatenate(parts, axis=1) if parts else np.empty((2, 0))
     return mean.reshape(shape), variance.reshape(shape)
 
 
 def _equal_moments(m: int, n: int, l: Floats, k: Floats) -> Floats:
     u, w = legendre(_NODES)
-    low, high = (equal_quantile(m, n, l, k, OUTSIDE, upper=upper) for upper in (False, True))
+    low, high = (
+        equal_quantile(m, n, l, k, OUTSIDE, upper=upper) for upper in (False, True)
+    )
     c = low[:, None] + (high - low)[:, None] * u
     cdf = equal_cdf(m, n, l[:, None], k[:, None], c, digits=False)
     return window_moments(low, high, cdf @ w, cdf @ (w * u))
 
 
 def coverage_table(n_sites: int, n_points: int) -> Floats:
-    """Return the marginal coverage of every pair: ``table[l - 1, k - 1]`` is M_{l,k} of Theorem 3.2.
+    """Return the marginal coverage of every pair: ``table[l - 1, k - 1]`` is M_{l,k} of
+    Theorem 3.2.
 
     Exact to 1e-12, and non-decreasing along both axes as the theorem's M is.
 
@@ -356,13 +429,18 @@ def coverage_table(n_sites: int, n_points: int) -> Floats:
     if m * n <= _EXACT_DEGREE:
         table = _polynomial_table(m, n)
     else:
-        table = equal_moments(m, n, np.arange(1, n + 1)[:, None], np.arange(1, m + 1)[None, :])[0]
-    # Neighbours may differ by less than rounding; the truth is monotone, so this only removes error.
+        table = equal_moments(
+            m, n, np.arange(1, n + 1)[:, None], np.arange(1, m + 1)[None, :]
+        )[0]
+    # Neighbours may differ by less than rounding; the truth is monotone, so this only
+    # removes error.
     return np.maximum.accumulate(np.maximum.accumulate(table, axis=0), axis=1)
 
 
 def _polynomial_table(m: int, n: int) -> Floats:
-    """Integrate P(C <= c), of degree m n in c, over m n / 2 nodes: all entries at once without error."""
+    """Integrate P(C <= c), of degree m n in c, over m n / 2 nodes: all entries at once
+    without error.
+    """
     nodes, weights = legendre(m * n // 2 + 1)
     l, j = np.arange(1, n + 1)[:, None], np.arange(1, m + 1)
     p = special.betainc(l, n - l + 1, nodes)[..., None]

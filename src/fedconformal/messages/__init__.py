@@ -1,7 +1,8 @@
 """Messages: what a site sends, a class and a file for each kind.
 
-Each class holds everything about its message: how it is chosen, answered at the site, checked and combined at
-the server, which distribution or guarantee follows, and what it discloses.
+Each class holds everything about its message: how it is chosen, answered at the site,
+checked and combined at the server, which distribution or guarantee follows, and what it
+discloses.
 """
 
 from fedconformal.messages._base import (

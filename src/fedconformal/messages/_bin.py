@@ -1,9 +1,10 @@
 """Bin: the paper's private algorithm (FedCP2-QQ, Algorithms 2 and 3), to the letter.
 
-Every site draws one cell for each level by the exponential mechanism, near the corrected rank l_gamma +
-l_cor, and the server keeps the k-th smallest cell. The pair (l_gamma, k) is that of the marginal criterion at
-the raised level (1 - alpha) / (1 - gamma alpha), and with probability 1 - gamma alpha no site's cell is
-further below its corrected rank than l_cor.
+Every site draws one cell for each level by the exponential mechanism, near the
+corrected rank l_gamma + l_cor, and the server keeps the k-th smallest cell. The pair
+(l_gamma, k) is that of the marginal criterion at the raised level (1 - alpha) / (1 -
+gamma alpha), and with probability 1 - gamma alpha no site's cell is further below its
+corrected rank than l_cor.
 """
 
 import math
@@ -17,7 +18,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedconformal._text import count
-from fedconformal.documents import Advice, Bin, BinLevel, BinPayload, Design, Payload, SiteKind, total_sites
+from fedconformal.documents import (
+    Advice,
+    Bin,
+    BinLevel,
+    BinPayload,
+    Design,
+    Payload,
+    SiteKind,
+    total_sites,
+)
 from fedconformal.laws._sites import equal_moments
 from fedconformal.messages._base import (
     MESSAGES,
@@ -33,14 +43,18 @@ from fedconformal.privacy import Bins, PrivateQuantile, exact_text
 
 _MARGIN = 1e-9  # by which rounding may mistake a mean coverage
 _LARGEST_N = 100_000  # of an advice
-_NO_RANK, _NO_GAMMA = Fraction(999, 1000), Fraction(1, 2)  # of a plan that cannot be given
+_NO_RANK, _NO_GAMMA = (
+    Fraction(999, 1000),
+    Fraction(1, 2),
+)  # of a plan that cannot be given
 
 
 @MESSAGES.register
 class BinMessage(Message):
     """One cell for each level, drawn near a quantile of a site's scores.
 
-    For sites of one size, the population promise, the marginal criterion and no faulty sites.
+    For sites of one size, the population promise, the marginal criterion and no faulty
+    sites.
 
     Examples
     --------
@@ -62,20 +76,30 @@ class BinMessage(Message):
         assert privacy.bins is not None
         self._check(request.promise.name, request.goals, request.sites)
         if request.numbers is not None and request.numbers > 1:
-            raise ValueError(f"numbers must be 1 with the paper's analysis, got {request.numbers}")
+            raise ValueError(
+                f"numbers must be 1 with the paper's analysis, got {request.numbers}"
+            )
         if request.uses_paper_ranks:
-            raise ValueError("local_ranks must be left out with privacy, whose noise fixes the ranks")
+            raise ValueError(
+                "local_ranks must be left out with privacy, whose noise fixes the ranks"
+            )
         sites = request.sites or ()
         m, n, epsilon = total_sites(sites), sites[0].n, privacy.exact_epsilon
         gamma = None if privacy.gamma is None else Fraction(str(privacy.gamma))
         levels, ranks = [], []
         for goal in request.goals:
             shared, missing = epsilon / len(request.goals), goal.max_missing or 0
-            search = _Search(m, n, goal.level, shared, privacy.bins.n_bins, gamma, missing)
+            search = _Search(
+                m, n, goal.level, shared, privacy.bins.n_bins, gamma, missing
+            )
             found = search.best()
             if found is None:
                 ranks.append(
-                    BinLevel(gamma=gamma or _NO_GAMMA, local_rank=math.ceil(_NO_RANK * n), correction=0)
+                    BinLevel(
+                        gamma=gamma or _NO_GAMMA,
+                        local_rank=math.ceil(_NO_RANK * n),
+                        correction=0,
+                    )
                 )
                 levels.append(goal.make_level(m + 1, search.advise(len(request.goals))))
             else:
@@ -90,25 +114,36 @@ class BinMessage(Message):
         )
         return Choice(message, tuple(levels), request.sites)
 
-    def _check(self, promise: str, goals: Sequence[Goal], sites: Sequence[SiteKind] | None) -> None:
+    def _check(
+        self, promise: str, goals: Sequence[Goal], sites: Sequence[SiteKind] | None
+    ) -> None:
         """Refuse what the paper does not cover."""
         default = CRITERIA["marginal"]
         if promise != "population":
-            raise ValueError(f"promise must be 'population' with the paper's analysis, got {promise!r}")
+            raise ValueError(
+                "promise must be 'population' with the paper's analysis, got"
+                f" {promise!r}"
+            )
         for goal in goals:
             if type(goal.criterion) is not default:
                 raise ValueError(
-                    f"criterion must be {default.name!r} with the paper's analysis, got "
-                    f"{goal.criterion.name!r}"
+                    f"criterion must be {default.name!r} with the paper's analysis, got"
+                    f" {goal.criterion.name!r}"
                 )
             if goal.max_faulty:
-                raise ValueError(f"max_faulty must be 0 with the paper's analysis, got {goal.max_faulty}")
+                raise ValueError(
+                    "max_faulty must be 0 with the paper's analysis, got"
+                    f" {goal.max_faulty}"
+                )
         if sites is None:
-            raise ValueError("privacy needs n_points: the noise counts for more where there are few scores")
+            raise ValueError(
+                "privacy needs n_points: the noise counts for more where there are few"
+                " scores"
+            )
         if len({kind.n for kind in sites}) > 1:
             raise ValueError(
-                f"n_points must be the same at all sites with the paper's analysis, got "
-                f"{len({kind.n for kind in sites})} sizes"
+                "n_points must be the same at all sites with the paper's analysis, got"
+                f" {len({kind.n for kind in sites})} sizes"
             )
 
     def check(self, design: Design) -> None:
@@ -119,16 +154,29 @@ class BinMessage(Message):
         for place, (goal, level) in enumerate(zip(goals, design.levels, strict=True)):
             if level.advice is not None:
                 if level.votes != total_sites(design.kinds) + 1:
-                    raise ValueError("votes must be out of reach where the level is not reached")
+                    raise ValueError(
+                        "votes must be out of reach where the level is not reached"
+                    )
                 continue
-            ranks, votes, search = _data(design).levels[place], level.votes or 1, _search(design, place)
+            ranks, votes, search = (
+                _data(design).levels[place],
+                level.votes or 1,
+                _search(design, place),
+            )
             if ranks.local_rank + ranks.correction >= search.n or votes > search.m:
-                raise ValueError("the corrected rank must be below the number of scores")
+                raise ValueError(
+                    "the corrected rank must be below the number of scores"
+                )
             kept = 1 - ranks.gamma * (1 - goal.level)
             if ranks.correction < search.correction(kept):
                 raise ValueError("the correction is too small for the noise")
-            if _exact_mean(search.m, search.n, ranks.local_rank, votes) < float(goal.level / kept) - _MARGIN:
-                raise ValueError("the ranks do not reach the level that the noise leaves")
+            if (
+                _exact_mean(search.m, search.n, ranks.local_rank, votes)
+                < float(goal.level / kept) - _MARGIN
+            ):
+                raise ValueError(
+                    "the ranks do not reach the level that the noise leaves"
+                )
 
     def epsilon(self, design: Design) -> Fraction:
         """Return the privacy loss of all levels together."""
@@ -150,7 +198,13 @@ class BinMessage(Message):
         return f"1 of {_data(design).n_cells:,} cells"
 
     def prepare(
-        self, design: Design, scores: Any, *, site: str, round_id: str | None, options: Mapping[str, Any]
+        self,
+        design: Design,
+        scores: Any,
+        *,
+        site: str,
+        round_id: str | None,
+        options: Mapping[str, Any],
     ) -> Callable[[], Payload]:
         """Prepare a draw for each level."""
         message = _data(design)
@@ -159,11 +213,15 @@ class BinMessage(Message):
         draws = [mechanism.prepare(counts) for mechanism in mechanisms(design)]
         return lambda: BinPayload(cells=tuple(draw() for draw in draws))
 
-    def simulate(self, design: Design, scores: Any, rng: np.random.Generator) -> Payload:
+    def simulate(
+        self, design: Design, scores: Any, rng: np.random.Generator
+    ) -> Payload:
         """Draw cells with seeded noise."""
         message = _data(design)
         counts = Bins(message.edges, bounded=message.bounded).place(scores)
-        return BinPayload(cells=tuple(int(draw.simulate(counts, rng)) for draw in mechanisms(design)))
+        return BinPayload(
+            cells=tuple(int(draw.simulate(counts, rng)) for draw in mechanisms(design))
+        )
 
     def problem(self, design: Design, answer: Answer) -> str | None:
         """Check the number of cells, and that they exist."""
@@ -174,8 +232,12 @@ class BinMessage(Message):
         most = _data(design).n_cells
         return None if max(cells) < most else f"a cell that is not one of {most}"
 
-    def solve(self, design: Design, sites: tuple[SiteKind, ...], places: Sequence[int | None]) -> Design:
-        """Return the smallest rank that is valid for the sites that answered, at the planned gamma."""
+    def solve(
+        self, design: Design, sites: tuple[SiteKind, ...], places: Sequence[int | None]
+    ) -> Design:
+        """Return the smallest rank that is valid for the sites that answered, at the
+        planned gamma.
+        """
         answered = design.model_copy(update={"sites": sites})
         if total_sites(sites) == total_sites(design.kinds):
             return answered
@@ -189,36 +251,54 @@ class BinMessage(Message):
             least = float(goal.level / (1 - ranks.gamma * (1 - goal.level))) + _MARGIN
             # Fewer sites need less correction, so that the planned one suffices.
             ks = range(1, search.m + 1) if planned.advice is None else ()
-            means = ((k, _exact_mean(search.m, search.n, ranks.local_rank, k)) for k in ks)
+            means = (
+                (k, _exact_mean(search.m, search.n, ranks.local_rank, k)) for k in ks
+            )
             votes = next((k for k, mean in means if mean >= least), None)
             advice = None if votes else planned.advice or Advice()
             levels.append(goal.make_level(votes or search.m + 1, advice))
         return answered.model_copy(update={"levels": tuple(levels)})
 
-    def combine(self, design: Design, answers: Mapping[str, Answer]) -> tuple[float, ...]:
+    def combine(
+        self, design: Design, answers: Mapping[str, Answer]
+    ) -> tuple[float, ...]:
         """Return the k-th smallest cell's edge, for each level."""
-        edge, cells = _data(design).edge, [answer.payload.cells for answer in answers.values()]
+        edge, cells = (
+            _data(design).edge,
+            [answer.payload.cells for answer in answers.values()],
+        )
         return tuple(
-            smallest_with_votes([(edge(each[place]), 1) for each in cells], level.votes or 1)
+            smallest_with_votes(
+                [(edge(each[place]), 1) for each in cells], level.votes or 1
+            )
             for place, level in enumerate(design.levels)
         )
 
     def vector(self, design: Design, answer: Answer) -> Sequence[int]:
         """Return a 1 in the cell of each level, and 0 elsewhere."""
         message, cells = _data(design), answer.payload.cells
-        return [int(cell == drawn) for drawn in cells for cell in range(message.n_cells)]
+        return [
+            int(cell == drawn) for drawn in cells for cell in range(message.n_cells)
+        ]
 
     def sum_problem(self, design: Design, sums: Sequence[int]) -> str | None:
         """Check that every site has one cell at each level."""
         rows = _rows(design, sums)
         fits = min(sums) >= 0 and all(sum(row) == design.n_sites for row in rows)
-        return None if fits else "the sum over all sites is not one cell of each: a report is wrong"
+        return (
+            None
+            if fits
+            else "the sum over all sites is not one cell of each: a report is wrong"
+        )
 
     def combine_sum(self, design: Design, sums: Sequence[int]) -> tuple[float, ...]:
         """Return the k-th smallest cell's edge, for each level."""
         edge, rows = _data(design).edge, _rows(design, sums)
         return tuple(
-            smallest_with_votes([(edge(cell), times) for cell, times in enumerate(row)], level.votes or 1)
+            smallest_with_votes(
+                [(edge(cell), times) for cell, times in enumerate(row)],
+                level.votes or 1,
+            )
             for row, level in zip(rows, design.levels, strict=True)
         )
 
@@ -227,12 +307,21 @@ class BinMessage(Message):
         return
 
     def guarantee(self, design: Design, place: int) -> Guarantee:
-        """Return the mean coverage of the ranks without noise, less what the noise may cost."""
-        level, ranks, search = design.levels[place], _data(design).levels[place], _search(design, place)
+        """Return the mean coverage of the ranks without noise, less what the noise may
+        cost.
+        """
+        level, ranks, search = (
+            design.levels[place],
+            _data(design).levels[place],
+            _search(design, place),
+        )
         if level.advice is not None:
             return Guarantee(1.0)
         kept = 1 - ranks.gamma * (1 - level.confidence_level)
-        return Guarantee(float(kept) * _exact_mean(search.m, search.n, ranks.local_rank, level.votes or 1))
+        return Guarantee(
+            float(kept)
+            * _exact_mean(search.m, search.n, ranks.local_rank, level.votes or 1)
+        )
 
     def is_bound(self, design: Design) -> bool:
         """Return True."""
@@ -285,19 +374,33 @@ def mechanisms(design: Design) -> list[PrivateQuantile]:
     """
     message, n = _data(design), design.kinds[0].n
     epsilon = message.epsilon / len(message.levels)
-    aims = (Fraction(ranks.local_rank + ranks.correction, n) for ranks in message.levels)
+    aims = (
+        Fraction(ranks.local_rank + ranks.correction, n) for ranks in message.levels
+    )
     return [PrivateQuantile(max(aim, Fraction(1, 2)), epsilon) for aim in aims]
 
 
 def _search(design: Design, place: int) -> "_Search":
     message, m = _data(design), total_sites(design.kinds)
-    level, epsilon = design.levels[place].confidence_level, message.epsilon / len(message.levels)
-    return _Search(m, design.kinds[0].n, level, epsilon, message.n_cells, message.levels[place].gamma)
+    level, epsilon = (
+        design.levels[place].confidence_level,
+        message.epsilon / len(message.levels),
+    )
+    return _Search(
+        m,
+        design.kinds[0].n,
+        level,
+        epsilon,
+        message.n_cells,
+        message.levels[place].gamma,
+    )
 
 
 @dataclass(frozen=True)
 class _Search:
-    """Algorithm 3: the gamma for which the mean coverage at its corrected ranks is smallest."""
+    """Algorithm 3: the gamma for which the mean coverage at its corrected ranks is
+    smallest.
+    """
 
     m: int
     n: int
@@ -312,49 +415,74 @@ class _Search:
 
         def corrected_mean(found: tuple[BinLevel, int]) -> float:
             ranks, votes = found
-            return _exact_mean(self.m, self.n, ranks.local_rank + ranks.correction, votes)
+            return _exact_mean(
+                self.m, self.n, ranks.local_rank + ranks.correction, votes
+            )
 
         if self.n_missing >= self.m:
             return None
         if self.gamma is not None:
             return self._at_gamma(self.gamma)
-        candidates = ((self._with_votes(votes), votes) for votes in range(1, self.m + 1))
+        candidates = (
+            (self._with_votes(votes), votes) for votes in range(1, self.m + 1)
+        )
         found = [(ranks, votes) for ranks, votes in candidates if ranks is not None]
         return min(found, key=corrected_mean, default=None)
 
     def _at_gamma(self, gamma: Fraction) -> tuple[BinLevel, int] | None:
-        """Return the ranks of the marginal criterion at the raised level, the local one corrected."""
+        """Return the ranks of the marginal criterion at the raised level, the local one
+        corrected.
+        """
         kept = 1 - gamma * (1 - self.level)
         ranks = _exact_ranks(self.m, self.n, self.level / kept, self.n_missing)
         if ranks is None or ranks[0] + self.correction(kept) >= self.n:
             return None
-        return BinLevel(gamma=gamma, local_rank=ranks[0], correction=self.correction(kept)), ranks[1]
+        return (
+            BinLevel(
+                gamma=gamma, local_rank=ranks[0], correction=self.correction(kept)
+            ),
+            ranks[1],
+        )
 
     def _with_votes(self, votes: int) -> BinLevel | None:
-        """Return the smallest corrected rank with these votes; None if it is above those of a site.
+        """Return the smallest corrected rank with these votes; None if it is above
+        those of a site.
 
-        A pair (l, k) is that of every level from the next smaller mean to M_{l,k}. The correction falls with
-        gamma, so the best gamma of a pair raises the level to M_{l,k}: one candidate for each local rank.
+        A pair (l, k) is that of every level from the next smaller mean to M_{l,k}. The
+        correction falls with gamma, so the best gamma of a pair raises the level to
+        M_{l,k}: one candidate for each local rank.
         """
         best: BinLevel | None = None
         for rank in range(self._least_rank(votes), self.n):
             if best is not None and rank >= best.local_rank + best.correction:
                 break
             reach = Fraction(self._reach(rank, votes) - _MARGIN)
-            gamma = Fraction(math.floor((1 - self.level / reach) / (1 - self.level) * 10**9), 10**9)
+            gamma = Fraction(
+                math.floor((1 - self.level / reach) / (1 - self.level) * 10**9), 10**9
+            )
             if not 0 < gamma < 1:
                 continue
             correction = self.correction(1 - gamma * (1 - self.level))
             corrected = rank + correction
-            if corrected < self.n and (best is None or corrected < best.local_rank + best.correction):
-                best = BinLevel(gamma=self._least_gamma(correction), local_rank=rank, correction=correction)
+            if corrected < self.n and (
+                best is None or corrected < best.local_rank + best.correction
+            ):
+                best = BinLevel(
+                    gamma=self._least_gamma(correction),
+                    local_rank=rank,
+                    correction=correction,
+                )
         return best
 
     def _least_gamma(self, correction: int) -> Fraction:
-        """Return the smallest gamma with this correction, which leaves most of the guarantee."""
+        """Return the smallest gamma with this correction, which leaves most of the
+        guarantee.
+        """
         miss = self.n_cells * math.exp(-float(self.epsilon) * correction / 2)
         spent = -math.expm1(self.m * math.log1p(-miss)) / float(1 - self.level)
-        gamma = Fraction(math.ceil(spent * 10**9) + 1, 10**9)  # the audit may round otherwise
+        gamma = Fraction(
+            math.ceil(spent * 10**9) + 1, 10**9
+        )  # the audit may round otherwise
         while self.correction(1 - gamma * (1 - self.level)) > correction:  # by rounding
             gamma += Fraction(1, 10**9)
         return gamma
@@ -363,18 +491,26 @@ class _Search:
         """Highest level that these ranks reach, whichever sites are missing."""
         left = self.m - self.n_missing
         whole = _exact_mean(self.m, self.n, local_rank, server_rank)
-        return min(whole, _exact_mean(left, self.n, local_rank, left)) if self.n_missing else whole
+        return (
+            min(whole, _exact_mean(left, self.n, local_rank, left))
+            if self.n_missing
+            else whole
+        )
 
     def _least_rank(self, votes: int) -> int:
         """Smallest local rank that reaches the level with these votes."""
 
         def is_enough(rank: int) -> bool:
-            return _exact_mean(self.m, self.n, rank, votes) >= float(self.level) - _MARGIN
+            return (
+                _exact_mean(self.m, self.n, rank, votes) >= float(self.level) - _MARGIN
+            )
 
         return 1 + bisect_left(range(1, self.n + 1), True, key=is_enough)
 
     def correction(self, kept: Fraction) -> int:
-        """Distance below its aim that no site's cell exceeds, with probability at least ``kept``."""
+        """Distance below its aim that no site's cell exceeds, with probability at least
+        ``kept``.
+        """
         miss = 1 - float(kept) ** (1 / self.m)
         return math.ceil(2 / float(self.epsilon) * math.log(self.n_cells / miss))
 
@@ -385,20 +521,37 @@ class _Search:
 
         def has_plan(n: int, epsilon: Fraction) -> bool:
             other = replace(self, n=n, epsilon=epsilon)
-            found = other._with_votes(self.m) if self.gamma is None else other._at_gamma(self.gamma)
-            return found is not None  # the smallest local rank goes with the votes of all sites
+            found = (
+                other._with_votes(self.m)
+                if self.gamma is None
+                else other._at_gamma(self.gamma)
+            )
+            return (
+                found is not None
+            )  # the smallest local rank goes with the votes of all sites
 
         points = smallest(lambda n: has_plan(n, self.epsilon), start=1, stop=_LARGEST_N)
-        step = smallest(lambda step: has_plan(self.n, two_digits(step) / n_levels), start=1, stop=4 * 90)
-        return Advice(n_points=points, epsilon=None if step is None else two_digits(step))
+        step = smallest(
+            lambda step: has_plan(self.n, two_digits(step) / n_levels),
+            start=1,
+            stop=4 * 90,
+        )
+        return Advice(
+            n_points=points, epsilon=None if step is None else two_digits(step)
+        )
 
 
-# While an epsilon that would suffice is sought, the same sites are asked again and again.
+# While an epsilon that would suffice is sought, the same sites are asked again and
+# again.
 @lru_cache(maxsize=4096)
-def _exact_ranks(m: int, n: int, level: Fraction, n_missing: int) -> tuple[int, int] | None:
+def _exact_ranks(
+    m: int, n: int, level: Fraction, n_missing: int
+) -> tuple[int, int] | None:
     goal = Goal(level, CRITERIA["marginal"](), max_missing=n_missing)
     solution = PROMISES["population"]().choose((SiteKind(count=m, n=n),), goal, 1, None)
-    return (solution.ballot.ranks[0][0], solution.needed) if solution.is_finite else None
+    return (
+        (solution.ballot.ranks[0][0], solution.needed) if solution.is_finite else None
+    )
 
 
 @lru_cache(maxsize=65_536)

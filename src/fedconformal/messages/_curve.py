@@ -1,8 +1,9 @@
-"""Curves: every site sends counts of its scores in the cells of a public grid, exact or with noise.
+"""Curves: every site sends counts of its scores in the cells of a public grid, exact or
+with noise.
 
-Curves of sites add up, so one round gives the pooled order statistic, rounded up to the grid. One curve
-serves every level. With noise the threshold is the last passage of the pooled curve, which is valid for every
-distribution of the scores (theory, section 13).
+Curves of sites add up, so one round gives the pooled order statistic, rounded up to the
+grid. One curve serves every level. With noise the threshold is the last passage of the
+pooled curve, which is valid for every distribution of the scores (theory, section 13).
 """
 
 import math
@@ -47,11 +48,29 @@ from fedconformal.laws._curves import (
     total_reach,
 )
 from fedconformal.laws._votes import heaviest
-from fedconformal.messages._base import MESSAGES, Answer, Choice, DesignRequest, Message, two_digits
+from fedconformal.messages._base import (
+    MESSAGES,
+    Answer,
+    Choice,
+    DesignRequest,
+    Message,
+    two_digits,
+)
 from fedconformal.planning import PROMISES, Goal, Guarantee, smallest
-from fedconformal.planning._mixture import advise_mixture, check_shares, common_denominator, floor_votes
+from fedconformal.planning._mixture import (
+    advise_mixture,
+    check_shares,
+    common_denominator,
+    floor_votes,
+)
 from fedconformal.planning.promises import own_goal
-from fedconformal.privacy import Bins, exact_text, prepare_noisy_counts, scale_noise, simulate_noisy_counts
+from fedconformal.privacy import (
+    Bins,
+    exact_text,
+    prepare_noisy_counts,
+    scale_noise,
+    simulate_noisy_counts,
+)
 
 _LARGEST_UNIT = 10**18  # votes of a whole mixture, beyond which they are rounded
 _RUNS = 4000  # simulated calibrations for an expectation
@@ -68,7 +87,8 @@ class CurveMessage(Message):
     >>> import fedconformal as fc
     >>> plan = fc.plan(n_sites=5, n_points=100, curve=fc.Bins.uniform(0, 1, 50))
     >>> fc.messages.of(plan.message).discloses(plan.designs[0], 100, "A")
-    'the counts of your 100 scores in 50 cells, which show every score up to the width of a cell'
+    'the counts of your 100 scores in 50 cells, which show every score up to the width
+    of a cell'
     """
 
     name: ClassVar[str] = "curve"
@@ -83,10 +103,13 @@ class CurveMessage(Message):
         epsilon = None if request.privacy is None else request.privacy.exact_epsilon
         if request.numbers is not None and request.numbers > 1:
             raise ValueError(
-                f"numbers must be left out with curves, got {request.numbers}: a curve serves all levels"
+                f"numbers must be left out with curves, got {request.numbers}: a curve"
+                " serves all levels"
             )
         if request.uses_paper_ranks:
-            raise ValueError("local_ranks must be left out with curves: sites send counts, not ranks")
+            raise ValueError(
+                "local_ranks must be left out with curves: sites send counts, not ranks"
+            )
         if request.parts is not None:
             integer("parts", request.parts, low=1, high=MOST_PARTS)
         if request.starts is not None:
@@ -103,40 +126,74 @@ class CurveMessage(Message):
         for goal in request.goals:
             self._check_goal(goal, request.promise.name, request.sites is None, message)
         if request.sites is None:
-            return Choice(message, tuple(goal.make_level(None) for goal in request.goals), None)
+            return Choice(
+                message, tuple(goal.make_level(None) for goal in request.goals), None
+            )
         sites = tuple(
-            kind.model_copy(update={"asked": False}) if kind.share == 0 else kind for kind in request.sites
+            kind.model_copy(update={"asked": False}) if kind.share == 0 else kind
+            for kind in request.sites
         )
-        rules = _rule_class(request.promise.name, message)(sites, message, request.goals)
+        rules = _rule_class(request.promise.name, message)(
+            sites, message, request.goals
+        )
         rules = replace(rules, message=rules.completed())
         levels = [rules.solve(place) for place in range(len(request.goals))]
         for place, goal in enumerate(request.goals):
-            if levels[place].advice is None and not rules.tolerates(place, goal.max_missing or 0):
-                levels[place] = goal.make_level(rules.hopeless, rules.advise(place, goal.max_missing or 0))
+            if levels[place].advice is None and not rules.tolerates(
+                place, goal.max_missing or 0
+            ):
+                levels[place] = goal.make_level(
+                    rules.hopeless, rules.advise(place, goal.max_missing or 0)
+                )
         return Choice(rules.message, tuple(levels), sites)
 
-    def _check_goal(self, goal: Goal, promise: str, is_open: bool, message: Curve) -> None:
+    def _check_goal(
+        self, goal: Goal, promise: str, is_open: bool, message: Curve
+    ) -> None:
         PROMISES[promise]().check_goal(goal, is_open=is_open)
         epsilon = message.epsilon
-        able = [name for name, rules in _RULES.items() if message.parts is None or not rules.has_own]
-        if message.starts is not None and not (_RULES.get(promise) is _Rules and goal.criterion.takes_delta):
-            raise ValueError("starts goes with promise 'population' and criterion 'conditional' alone")
-        if promise not in able:
-            what = "curves" if message.parts is None and message.starts is None else "sums of losses"
+        able = [
+            name
+            for name, rules in _RULES.items()
+            if message.parts is None or not rules.has_own
+        ]
+        if message.starts is not None and not (
+            _RULES.get(promise) is _Rules and goal.criterion.takes_delta
+        ):
             raise ValueError(
-                f"promise must be one of {', '.join(map(repr, able))} with {what}, got {promise!r}"
+                "starts goes with promise 'population' and criterion 'conditional'"
+                " alone"
+            )
+        if promise not in able:
+            what = (
+                "curves"
+                if message.parts is None and message.starts is None
+                else "sums of losses"
+            )
+            raise ValueError(
+                f"promise must be one of {', '.join(map(repr, able))} with {what}, got"
+                f" {promise!r}"
             )
         if not (goal.criterion.is_mean or goal.criterion.takes_delta):
-            raise ValueError(f"criterion {goal.criterion.name!r} does not go with curves")
+            raise ValueError(
+                f"criterion {goal.criterion.name!r} does not go with curves"
+            )
         if goal.max_faulty:
             raise ValueError(
-                f"max_faulty must be 0 with curves, got {goal.max_faulty}: one site can claim every count"
+                f"max_faulty must be 0 with curves, got {goal.max_faulty}: one site can"
+                " claim every count"
             )
         if message.masked and _RULES[promise] is not _Rules:
-            # Votes of a mixture are counts times weights that everybody knows: their sum can be taken apart.
-            raise ValueError(f"masked goes with promise 'population' alone, got {promise!r}")
+            # Votes of a mixture are counts times weights that everybody knows: their
+            # sum can be taken apart.
+            raise ValueError(
+                f"masked goes with promise 'population' alone, got {promise!r}"
+            )
         if epsilon is not None and is_open:
-            raise ValueError("privacy needs n_points: the noise counts for more where there are few scores")
+            raise ValueError(
+                "privacy needs n_points: the noise counts for more where there are few"
+                " scores"
+            )
         if epsilon is not None and _RULES[promise].has_unit:
             raise ValueError("privacy does not go with promise 'mixture'")
 
@@ -146,15 +203,25 @@ class CurveMessage(Message):
         for goal in Goal.all_of(design):
             self._check_goal(goal, design.promise, design.is_open, message)
         rules = _rules(design)
-        if bool(message.own) > rules.has_own or (message.unit is not None) != rules.has_unit:
-            raise ValueError("own counts go with promise 'each-site' alone, and a unit with 'mixture' alone")
+        if (
+            bool(message.own) > rules.has_own
+            or (message.unit is not None) != rules.has_unit
+        ):
+            raise ValueError(
+                "own counts go with promise 'each-site' alone, and a unit with"
+                " 'mixture' alone"
+            )
         if design.is_open:
             return
         if rules.has_own and not message.own:
-            raise ValueError("own counts must be given for each level and each kind of sites")
+            raise ValueError(
+                "own counts must be given for each level and each kind of sites"
+            )
         for place, level in enumerate(design.levels):
             if level.advice is not None and level.votes != rules.hopeless:
-                raise ValueError("votes must be out of reach where the level is not reached")
+                raise ValueError(
+                    "votes must be out of reach where the level is not reached"
+                )
             if level.advice is None:
                 rules.check(place, level)
 
@@ -176,18 +243,38 @@ class CurveMessage(Message):
         """Name the cells, and the noise."""
         message = _data(design)
         if message.starts is not None:
-            settings = f"at {len(message.edges):,} settings, and how many of the answers are wrong"
-            shown = "" if message.masked else ", which show every confidence up to the step between settings"
+            settings = (
+                f"at {len(message.edges):,} settings, and how many of the answers are"
+                " wrong"
+            )
+            shown = (
+                ""
+                if message.masked
+                else ", which show every confidence up to the step between settings"
+            )
             return f"how many of your {count(n, 'case')} are answered {settings}{shown}"
         if message.parts is not None:
-            return f"the sums of the losses of your {count(n, 'case')} at {message.n_cells - 1:,} settings"
+            return (
+                f"the sums of the losses of your {count(n, 'case')} at"
+                f" {message.n_cells - 1:,} settings"
+            )
         if message.epsilon is None:
-            shown = "" if message.masked else ", which show every score up to the width of a cell"
-            return f"the counts of your {count(n, 'score')} in {message.n_cells:,} cells{shown}"
+            shown = (
+                ""
+                if message.masked
+                else ", which show every score up to the width of a cell"
+            )
+            return (
+                f"the counts of your {count(n, 'score')} in {message.n_cells:,}"
+                f" cells{shown}"
+            )
         noise = f"with noise of epsilon {exact_text(message.epsilon)}"
         if message.bearers:
             others = [name for name in message.bearers if name != site]
-            noise += f", which {quoted(others)} {'add' if len(others) > 1 else 'adds'} to the sum"
+            noise += (
+                f", which {quoted(others)} {'add' if len(others) > 1 else 'adds'} to"
+                " the sum"
+            )
             noise += " as you do" if len(others) < len(message.bearers) else ""
         return f"{message.n_cells:,} counts of your {count(n, 'score')}, {noise}"
 
@@ -198,17 +285,30 @@ class CurveMessage(Message):
             return f"2 x {len(message.edges):,} counts"
         if message.parts is not None:
             return f"{message.n_cells - 1:,} sums of losses"
-        return f"{message.n_cells:,} {'' if message.epsilon is None else 'noisy '}counts"
+        return (
+            f"{message.n_cells:,} {'' if message.epsilon is None else 'noisy '}counts"
+        )
 
     def prepare(
-        self, design: Design, scores: Any, *, site: str, round_id: str | None, options: Mapping[str, Any]
+        self,
+        design: Design,
+        scores: Any,
+        *,
+        site: str,
+        round_id: str | None,
+        options: Mapping[str, Any],
     ) -> Callable[[], Payload]:
-        """Count the scores in each cell; small counts may be left out, as that only raises the threshold."""
+        """Count the scores in each cell; small counts may be left out, as that only
+        raises the threshold.
+        """
         message = _data(design)
         self.count_numbers(design, scores.size, site)
         if message.starts is not None:
             if options.get("round_down_to", 0) > 1:
-                raise ValueError("round_down_to must be 0 in the site's policy: wrong answers must all count")
+                raise ValueError(
+                    "round_down_to must be 0 in the site's policy: wrong answers must"
+                    " all count"
+                )
             counts = _count_answers(message, *scores["losses"].T)
         elif message.parts is None:
             counts = Bins(message.edges, bounded=message.bounded).place(scores)
@@ -220,7 +320,9 @@ class CurveMessage(Message):
         kept = np.where(counts >= options.get("round_down_to", 0), counts, 0)
         return lambda: CurvePayload(counts=tuple(kept.tolist()))
 
-    def simulate(self, design: Design, scores: Any, rng: np.random.Generator) -> Payload:
+    def simulate(
+        self, design: Design, scores: Any, rng: np.random.Generator
+    ) -> Payload:
         """Add seeded noise to the counts."""
         message = _data(design)
         assert message.epsilon is not None
@@ -236,8 +338,15 @@ class CurveMessage(Message):
             return f"{count(len(counts), 'count')} instead of {message.n_counts}"
         if message.starts is not None:
             cells = len(message.edges)
-            if min(counts) < 0 or sum(counts[:cells]) > answer.n or min(map(sub, counts, counts[cells:])) < 0:
-                return f"counts must be those of at most {answer.n:,} answers, and no more of them wrong"
+            if (
+                min(counts) < 0
+                or sum(counts[:cells]) > answer.n
+                or min(map(sub, counts, counts[cells:])) < 0
+            ):
+                return (
+                    f"counts must be those of at most {answer.n:,} answers, and no more"
+                    " of them wrong"
+                )
             return None
         most = answer.n * (message.parts or 1)
         if message.epsilon is None and (min(counts) < 0 or sum(counts) > most):
@@ -245,10 +354,15 @@ class CurveMessage(Message):
         if message.epsilon is not None:
             noise = scale_noise(message.n_cells, 1, message.epsilon)
             if abs(sum(counts) - answer.n) > total_reach(noise.cells, noise.scale):
-                return f"counts add up to {sum(counts):,}, which noise cannot make of {answer.n:,} scores"
+                return (
+                    f"counts add up to {sum(counts):,}, which noise cannot make of"
+                    f" {answer.n:,} scores"
+                )
         return None
 
-    def solve(self, design: Design, sites: tuple[SiteKind, ...], places: Sequence[int | None]) -> Design:
+    def solve(
+        self, design: Design, sites: tuple[SiteKind, ...], places: Sequence[int | None]
+    ) -> Design:
         """Solve the votes for the sites that answered, with the planned offsets."""
         message = _data(design)
         if message.own:
@@ -256,19 +370,29 @@ class CurveMessage(Message):
             message = message.model_copy(update={"own": own})
         answered = design.answered_by(sites, message=message)
         rules = _rules(answered)
-        levels = [rules.solve(place, planned) for place, planned in enumerate(design.levels)]
+        levels = [
+            rules.solve(place, planned) for place, planned in enumerate(design.levels)
+        ]
         if not design.is_open and total_sites(sites) == design.n_asked:
             # The plan may ask for more votes than needed.
             pairs = zip(design.levels, levels, strict=True)
             levels = [max(pair, key=lambda level: level.votes or 0) for pair in pairs]
         return answered.model_copy(update={"levels": tuple(levels)})
 
-    def combine(self, design: Design, answers: Mapping[str, Answer]) -> tuple[float, ...]:
-        """Add up the curves, or take each site's own threshold, and round up to the grid."""
+    def combine(
+        self, design: Design, answers: Mapping[str, Answer]
+    ) -> tuple[float, ...]:
+        """Add up the curves, or take each site's own threshold, and round up to the
+        grid.
+        """
         counts = {name: answer.payload.counts for name, answer in answers.items()}
         rules, message = _rules(design), _data(design)
         return tuple(
-            math.inf if level.advice is not None else message.edge(rules.threshold_cell(place, level, counts))
+            (
+                math.inf
+                if level.advice is not None
+                else message.edge(rules.threshold_cell(place, level, counts))
+            )
             for place, level in enumerate(design.levels)
         )
 
@@ -278,7 +402,9 @@ class CurveMessage(Message):
         return counts
 
     def sum_problem(self, design: Design, sums: Sequence[int]) -> str | None:
-        """Check that sums are at least 0 and as large as the sizes of the sites say, up to noise."""
+        """Check that sums are at least 0 and as large as the sizes of the sites say, up
+        to noise.
+        """
         rules, message = _rules(design), _data(design)
         if message.starts is not None:
             cells, most, least = len(message.edges), rules.n_points, 0
@@ -294,14 +420,21 @@ class CurveMessage(Message):
             or not least - reach <= total <= most + reach
             or max(sums) > most + reach
         ):
-            return f"the sum over all sites cannot be one of {rules.n_points:,} cases: a report is wrong"
+            return (
+                f"the sum over all sites cannot be one of {rules.n_points:,} cases: a"
+                " report is wrong"
+            )
         return None
 
     def combine_sum(self, design: Design, sums: Sequence[int]) -> tuple[float, ...]:
         """Round the pooled curve up to the grid."""
         rules, message = _rules(design), _data(design)
         return tuple(
-            math.inf if level.advice is not None else message.edge(rules.pooled_cell(place, level, sums))
+            (
+                math.inf
+                if level.advice is not None
+                else message.edge(rules.pooled_cell(place, level, sums))
+            )
             for place, level in enumerate(design.levels)
         )
 
@@ -319,7 +452,9 @@ class CurveMessage(Message):
 
     def tolerates(self, design: Design, place: int, n_missing: int) -> bool:
         """Return whether the votes can be reached without the largest sites."""
-        return design.levels[place].advice is None and _rules(design).tolerates(place, n_missing)
+        return design.levels[place].advice is None and _rules(design).tolerates(
+            place, n_missing
+        )
 
     def quantity(self, design: Design) -> str:
         """Name the answers, or the losses."""
@@ -333,18 +468,34 @@ class CurveMessage(Message):
         message = _data(design)
         if message.starts is not None:
             return "no setting passes the tests: no case is answered"
-        return super().why_infinite(design) if message.parts is None else "the losses are too large"
+        return (
+            super().why_infinite(design)
+            if message.parts is None
+            else "the losses are too large"
+        )
 
     def claim(self, design: Design, score: ScoreRule | None) -> str | None:
-        """Return the promise of answers, or of losses without a name, which are not about sets."""
+        """Return the promise of answers, or of losses without a name, which are not
+        about sets.
+        """
         message = _data(design)
         if message.starts is not None:
             return "at least {share} of the answers are right, among {whose}"
         unnamed = message.parts is not None and score is None
-        return "at least {share} of the largest loss is avoided{mean} for {whose}" if unnamed else None
+        return (
+            "at least {share} of the largest loss is avoided{mean} for {whose}"
+            if unnamed
+            else None
+        )
 
     def expected(
-        self, design: Design, place: int, masses: Floats | None = None, *, runs: int = _RUNS, rng: int = 1
+        self,
+        design: Design,
+        place: int,
+        masses: Floats | None = None,
+        *,
+        runs: int = _RUNS,
+        rng: int = 1,
     ) -> tuple[float, float]:
         """Simulate mean and standard deviation of the coverage.
 
@@ -368,34 +519,54 @@ class CurveMessage(Message):
         message = _data(design)
         spread = compute_references(message.n_cells)[0] if masses is None else masses
         curve = _rules(design).deciding(place, design.levels[place])
-        simulated = simulate_coverage(curve, spread, runs=runs, rng=np.random.default_rng(rng))
+        simulated = simulate_coverage(
+            curve, spread, runs=runs, rng=np.random.default_rng(rng)
+        )
         return simulated.mean, simulated.std
 
 
 def _count_parts(message: Curve, losses: Floats) -> Ints:
-    """Return by how many parts all losses together fall up to each edge, losses rounded up to parts."""
+    """Return by how many parts all losses together fall up to each edge, losses rounded
+    up to parts.
+    """
     kept = losses[:, : message.n_cells - 1]  # at the last edge everything is selected
-    missed = np.ceil((message.parts or 1) * kept - _ROUNDING).astype(np.int64).sum(axis=0)
+    missed = (
+        np.ceil((message.parts or 1) * kept - _ROUNDING).astype(np.int64).sum(axis=0)
+    )
     whole = (message.parts or 1) * len(losses)
     return np.asarray(np.diff(whole - missed, prepend=0, append=whole))
 
 
 def _count_answers(message: Curve, confidence: Floats, wrong: Floats) -> Ints:
-    """Count the cases from each edge up to the next, then how many of these are wrong."""
-    cell, cells = np.searchsorted(message.edges, confidence, side="right") - 1, len(message.edges)
-    counts = [np.bincount(own[own >= 0], minlength=cells) for own in (cell, cell[wrong == 1])]
+    """Count the cases from each edge up to the next, then how many of these are
+    wrong.
+    """
+    cell, cells = (
+        np.searchsorted(message.edges, confidence, side="right") - 1,
+        len(message.edges),
+    )
+    counts = [
+        np.bincount(own[own >= 0], minlength=cells) for own in (cell, cell[wrong == 1])
+    ]
     return np.concatenate(counts)
 
 
 def _choose_bearers(request: DesignRequest) -> tuple[str, ...]:
-    """Return the sites that add the noise of a sum: those with the most scores, the first by name."""
+    """Return the sites that add the noise of a sum: those with the most scores, the
+    first by name.
+    """
     wanted = None if request.privacy is None else request.privacy.bearers
     if wanted is None:
         return ()
     kinds = [kind for kind in request.sites or () if kind.share != 0]
-    names = [name for kind in sorted(kinds, key=lambda kind: -kind.n) for name in kind.names]
+    names = [
+        name for kind in sorted(kinds, key=lambda kind: -kind.n) for name in kind.names
+    ]
     if len(names) < wanted:
-        raise ValueError(f"bearers must be at most the number of named sites, {len(names)}, got {wanted}")
+        raise ValueError(
+            f"bearers must be at most the number of named sites, {len(names)}, got"
+            f" {wanted}"
+        )
     return tuple(names[:wanted])
 
 
@@ -408,7 +579,9 @@ def _rules(design: Design) -> "_Rules":
     if design.promise not in _RULES:
         raise ValueError(f"promise {design.promise!r} does not go with curves")
     message = _data(design)
-    return _rule_class(design.promise, message)(design.kinds, message, Goal.all_of(design))
+    return _rule_class(design.promise, message)(
+        design.kinds, message, Goal.all_of(design)
+    )
 
 
 def _rule_class(promise: str, message: Curve) -> "type[_Rules]":
@@ -417,7 +590,8 @@ def _rule_class(promise: str, message: Curve) -> "type[_Rules]":
 
 @dataclass(frozen=True)
 class _Rules:
-    """Rule by which counts become thresholds where all sites are alike: the pooled curve decides.
+    """Rule by which counts become thresholds where all sites are alike: the pooled
+    curve decides.
 
     Other promises are subclasses.
     """
@@ -458,15 +632,23 @@ class _Rules:
         """Return the distribution of the noise in the sum of this many curves."""
         cells, epsilon = self.message.n_cells, self.message.epsilon
         n_sites = len(self.message.bearers) or n_sites
-        return CurveNoise(cells, n_sites, 0.0) if epsilon is None else scale_noise(cells, n_sites, epsilon)
+        return (
+            CurveNoise(cells, n_sites, 0.0)
+            if epsilon is None
+            else scale_noise(cells, n_sites, epsilon)
+        )
 
     @property
     def last_mass(self) -> float | None:
-        """Share of the scores in the last cell: none of a bounded score, else that of evenly spread ones."""
+        """Share of the scores in the last cell: none of a bounded score, else that of
+        evenly spread ones.
+        """
         return 0.0 if self.message.bounded else None
 
     def delta(self, place: int) -> Fraction | None:
-        """Return the probability with which one curve may fail, where the criterion takes one."""
+        """Return the probability with which one curve may fail, where the criterion
+        takes one.
+        """
         goal = self.goals[place]
         return goal.delta if goal.criterion.takes_delta else None
 
@@ -476,9 +658,11 @@ class _Rules:
 
     def curve(self, place: int, n_points: int, votes: int) -> NoisyCurve:
         """Return the curve that decides, of this many scores."""
-        return NoisyCurve(n_points, votes, self.noise(self.n_sites), self.offsets(place))
+        return NoisyCurve(
+            n_points, votes, self.noise(self.n_sites), self.offsets(place)
+        )
 
-    # -- votes -----------------------------------------------------------------------------------------
+    # -- votes -------------------------------------------------------------------------
 
     def completed(self) -> Curve:
         """Return the message with what a plan adds to it."""
@@ -490,18 +674,24 @@ class _Rules:
             return self.message
         noise, mass = self.noise(self.n_sites), self.last_mass
         chosen = [
-            choose_curve(n_points, noise, goal.level, delta=self.delta(place), last_mass=mass)
+            choose_curve(
+                n_points, noise, goal.level, delta=self.delta(place), last_mass=mass
+            )
             for place, goal in enumerate(self.goals)
         ]
         offsets = tuple(() if curve is None else curve.offsets for curve in chosen)
         return self.message.model_copy(update={"offsets": offsets})
 
     def fewest(self, place: int, n_points: int, n_sites: int) -> int | None:
-        """Return the smallest count that satisfies a goal with this many scores and sites; None if none."""
+        """Return the smallest count that satisfies a goal with this many scores and
+        sites; None if none.
+        """
         if n_points < 1:
             return None
         if self.message.parts is not None:
-            return solve_sum(n_points, self.parts, self.goals[place].level, self.delta(place))
+            return solve_sum(
+                n_points, self.parts, self.goals[place].level, self.delta(place)
+            )
         votes = solve_votes(
             n_points,
             self.noise(n_sites),
@@ -529,13 +719,19 @@ class _Rules:
         needed = self.needed(place)
         if needed is None or (level.votes or 0) < needed:
             raise ValueError("the votes needed are too few for this promise")
-        if self.message.epsilon is None and (level.votes or 0) > self.parts * self.n_points:
+        if (
+            self.message.epsilon is None
+            and (level.votes or 0) > self.parts * self.n_points
+        ):
             raise ValueError("the votes needed are more than there are scores")
 
     def tolerates(self, place: int, n_missing: int) -> bool:
         """Return whether the votes can be reached without the largest sites."""
         sizes, counts = zip(*((kind.n, kind.count) for kind in self.sites), strict=True)
-        left, n_points = self.n_sites - n_missing, self.n_points - heaviest(sizes, counts, n_missing)
+        left, n_points = (
+            self.n_sites - n_missing,
+            self.n_points - heaviest(sizes, counts, n_missing),
+        )
         return left > 0 and self.fewest(place, n_points, left) is not None
 
     def advise(self, place: int, n_missing: int = 0) -> Advice:
@@ -544,25 +740,42 @@ class _Rules:
 
         def suffices(m: int, n: int) -> bool:
             left = m - n_missing
-            return left > 0 and left * n <= LARGEST_N and self.fewest(place, left * n, left) is not None
+            return (
+                left > 0
+                and left * n <= LARGEST_N
+                and self.fewest(place, left * n, left) is not None
+            )
 
         def is_private_enough(step: int) -> bool:
-            tried = replace(self, message=self.message.model_copy(update={"epsilon": two_digits(step)}))
+            tried = replace(
+                self,
+                message=self.message.model_copy(update={"epsilon": two_digits(step)}),
+            )
             try:
                 return tried.tolerates(place, n_missing)
             except ValueError:  # the noise is too wide to be computed
                 return False
 
-        points = smallest(lambda n: suffices(m, n), start=1, stop=max(1, LARGEST_N // m))
+        points = smallest(
+            lambda n: suffices(m, n), start=1, stop=max(1, LARGEST_N // m)
+        )
         if self.message.epsilon is None:
-            more = smallest(lambda m: suffices(m, n), start=1, stop=min(MOST_SITES, LARGEST_N // n))
+            more = smallest(
+                lambda m: suffices(m, n), start=1, stop=min(MOST_SITES, LARGEST_N // n)
+            )
             return Advice(n_points=points, n_sites=more)
-        step = smallest(is_private_enough, start=1, stop=4 * 90)  # steps of 10 %, up to 100
-        return Advice(n_points=points, epsilon=None if step is None else two_digits(step))
+        step = smallest(
+            is_private_enough, start=1, stop=4 * 90
+        )  # steps of 10 %, up to 100
+        return Advice(
+            n_points=points, epsilon=None if step is None else two_digits(step)
+        )
 
-    # -- thresholds, and what they promise -------------------------------------------------------------
+    # -- thresholds, and what they promise ---------------------------------------------
 
-    def threshold_cell(self, place: int, level: Level, counts: Mapping[str, Sequence[int]]) -> int:
+    def threshold_cell(
+        self, place: int, level: Level, counts: Mapping[str, Sequence[int]]
+    ) -> int:
         """Return the cell whose edge is the threshold."""
         return self.pooled_cell(place, level, _add(counts.values()))
 
@@ -570,9 +783,12 @@ class _Rules:
         """Return the cell whose edge is the threshold, from the sum over all sites."""
         return self.pass_cell(place, sums, self.n_points, level.votes or 1)
 
-    def pass_cell(self, place: int, counts: Sequence[int], n_points: int, votes: int) -> int:
+    def pass_cell(
+        self, place: int, counts: Sequence[int], n_points: int, votes: int
+    ) -> int:
         """Return the cell of the last passage of one curve."""
-        # An exact curve may be understated, and has no noise that its total could remove.
+        # An exact curve may be understated, and has no noise that its total could
+        # remove.
         total = sum(counts) if self.message.epsilon is None else n_points
         return last_passage(counts, total, votes, self.offsets(place))
 
@@ -580,10 +796,14 @@ class _Rules:
         """Return the distribution of the coverage of one curve."""
         if self.message.epsilon is None:
             return CoverageLaw(1, n_points, votes, 1)
-        return CoverageLaw.of_sites(self.curve(place, n_points, votes), np.array([1]), server_rank=1)
+        return CoverageLaw.of_sites(
+            self.curve(place, n_points, votes), np.array([1]), server_rank=1
+        )
 
     def law(self, place: int, level: Level) -> CoverageLaw | None:
-        """Return the distribution of the coverage, or a bound of it; none is known for losses and answers."""
+        """Return the distribution of the coverage, or a bound of it; none is known for
+        losses and answers.
+        """
         if self.message.parts is not None or self.message.starts is not None:
             return None
         if level.advice is not None:
@@ -592,11 +812,17 @@ class _Rules:
 
     def guarantee(self, place: int, level: Level) -> Guarantee:
         """Return the guarantee."""
-        law, wanted, delta = self.law(place, level), float(self.goals[place].level), self.delta(place)
+        law, wanted, delta = (
+            self.law(place, level),
+            float(self.goals[place].level),
+            self.delta(place),
+        )
         if law is None and delta is not None:
             return Guarantee(None, wanted, float(1 - delta))
         if law is None:
-            return Guarantee(min((level.votes or 0) / (self.parts * (self.n_points + 1)), 1.0))
+            return Guarantee(
+                min((level.votes or 0) / (self.parts * (self.n_points + 1)), 1.0)
+            )
         is_noisy = self.message.epsilon is not None and level.advice is None
         mean = self.deciding(place, level).mean_bound if is_noisy else law.mean()
         return Guarantee(mean, wanted, float(law.sf(wanted)))
@@ -607,7 +833,9 @@ class _Rules:
 
 
 class _AnswerRules(_Rules):
-    """Of the cases that are answered few are wrong: tests of settings, from several starts."""
+    """Of the cases that are answered few are wrong: tests of settings, from several
+    starts.
+    """
 
     def fewest(self, place: int, n_points: int, n_sites: int) -> int | None:
         goal, starts = self.goals[place], self.message.starts or 1
@@ -617,12 +845,16 @@ class _AnswerRules(_Rules):
     def pooled_cell(self, place: int, level: Level, sums: Sequence[int]) -> int:
         cells = len(self.message.edges)
         goal, starts = self.goals[place], self.message.starts or 1
-        lowest = first_answered(sums[:cells], sums[cells:], 1 - goal.level, goal.delta, starts)
+        lowest = first_answered(
+            sums[:cells], sums[cells:], 1 - goal.level, goal.delta, starts
+        )
         return self.message.n_cells - 1 if lowest is None else lowest
 
 
 class _EachSiteRules(_Rules):
-    """Sites may differ in any way: each has its own threshold, and the largest is kept."""
+    """Sites may differ in any way: each has its own threshold, and the largest is
+    kept.
+    """
 
     has_own: ClassVar[bool] = True
 
@@ -635,10 +867,14 @@ class _EachSiteRules(_Rules):
 
     def delta(self, place: int) -> Fraction | None:
         goal = self.goals[place]
-        return own_goal(goal, self.n_sites).delta if goal.criterion.takes_delta else None
+        return (
+            own_goal(goal, self.n_sites).delta if goal.criterion.takes_delta else None
+        )
 
     def completed(self) -> Curve:
-        """Solve the counts that sites need individually, with offsets for a site of middle size."""
+        """Solve the counts that sites need individually, with offsets for a site of
+        middle size.
+        """
         middle = sorted(kind.n for kind in self.sites)[len(self.sites) // 2]
         rules = replace(self, message=self.choose_offsets(middle))
         own = (
@@ -648,29 +884,43 @@ class _EachSiteRules(_Rules):
         return rules.message.model_copy(update={"own": tuple(own)})
 
     def own(self, place: int) -> list[tuple[SiteKind, int]]:
-        """Return the sites with the counts that they need; those of an open plan follow from their sizes."""
+        """Return the sites with the counts that they need; those of an open plan follow
+        from their sizes.
+        """
         message = self.message if self.message.own else self.completed()
         return list(zip(self.sites, message.own[place], strict=True))
 
     def needed(self, place: int) -> int | None:
-        return self.n_sites if all(votes < _NEVER for _, votes in self.own(place)) else None
+        return (
+            self.n_sites
+            if all(votes < _NEVER for _, votes in self.own(place))
+            else None
+        )
 
     def check(self, place: int, level: Level) -> None:
         if level.votes != self.needed(place):
-            raise ValueError("for a promise to each site the server keeps the largest threshold")
+            raise ValueError(
+                "for a promise to each site the server keeps the largest threshold"
+            )
         for kind, votes in self.own(place):
             needed = self.fewest(place, kind.n, 1)
             if needed is None or votes < needed:
-                raise ValueError("a site's own count is too small for a promise to each site")
+                raise ValueError(
+                    "a site's own count is too small for a promise to each site"
+                )
 
     def tolerates(self, place: int, n_missing: int) -> bool:
         return n_missing < self.n_sites
 
     def advise(self, place: int, n_missing: int = 0) -> Advice:
-        points = smallest(lambda n: self.fewest(place, n, 1) is not None, start=1, stop=2**24)
+        points = smallest(
+            lambda n: self.fewest(place, n, 1) is not None, start=1, stop=2**24
+        )
         return Advice(n_points=points)
 
-    def threshold_cell(self, place: int, level: Level, counts: Mapping[str, Sequence[int]]) -> int:
+    def threshold_cell(
+        self, place: int, level: Level, counts: Mapping[str, Sequence[int]]
+    ) -> int:
         return max(
             self.pass_cell(place, counts[name], kind.n, votes)
             for kind, votes in self.own(place)
@@ -701,7 +951,10 @@ class _MixtureRules(_Rules):
 
     def completed(self) -> Curve:
         """Choose the votes of the whole mixture."""
-        shares = [(kind.share or Fraction(0)) / (kind.n + 1) / self.parts for kind in self.sites]
+        shares = [
+            (kind.share or Fraction(0)) / (kind.n + 1) / self.parts
+            for kind in self.sites
+        ]
         unit = common_denominator(shares, _LARGEST_UNIT) or _LARGEST_UNIT
         return self.message.model_copy(update={"unit": unit})
 
@@ -720,16 +973,23 @@ class _MixtureRules(_Rules):
         return self._votes(place) if self.tolerates(place, 0) else None
 
     def solve(self, place: int, planned: Level | None = None) -> Level:
-        """Advise the sites that answered: more cases at these do not make up for a missing share."""
+        """Advise the sites that answered: more cases at these do not make up for a
+        missing share.
+        """
         return super().solve(place)
 
     def check(self, place: int, level: Level) -> None:
         check_shares(self.sites)
         if not self._votes(place) <= (level.votes or 0) <= self._unit:
-            raise ValueError("the votes needed are too few for a promise to this mixture")
+            raise ValueError(
+                "the votes needed are too few for a promise to this mixture"
+            )
 
     def tolerates(self, place: int, n_missing: int) -> bool:
-        own = [floor_votes(self._unit, kind, kind.n * self.parts, self.parts) for kind in self.sites]
+        own = [
+            floor_votes(self._unit, kind, kind.n * self.parts, self.parts)
+            for kind in self.sites
+        ]
         counts = [kind.count for kind in self.sites]
         left = heaviest(own, counts, self.n_sites) - heaviest(own, counts, n_missing)
         return left >= self._votes(place)
@@ -737,20 +997,31 @@ class _MixtureRules(_Rules):
     def advise(self, place: int, n_missing: int = 0) -> Advice:
         return advise_mixture(self.sites, self.goals[place], n_missing)
 
-    def threshold_cell(self, place: int, level: Level, counts: Mapping[str, Sequence[int]]) -> int:
+    def threshold_cell(
+        self, place: int, level: Level, counts: Mapping[str, Sequence[int]]
+    ) -> int:
         curves = [
-            [floor_votes(self._unit, kind, total, self.parts) for total in accumulate(map(int, counts[name]))]
+            [
+                floor_votes(self._unit, kind, total, self.parts)
+                for total in accumulate(map(int, counts[name]))
+            ]
             for kind in self.sites
             for name in kind.names
         ]
-        reached = (cell for cell, total in enumerate(_add(curves)) if total >= (level.votes or 1))
+        reached = (
+            cell
+            for cell, total in enumerate(_add(curves))
+            if total >= (level.votes or 1)
+        )
         return next(reached, self.message.n_cells - 1)
 
     def law(self, place: int, level: Level) -> None:
         return None
 
     def guarantee(self, place: int, level: Level) -> Guarantee:
-        return Guarantee(1.0 if level.advice is not None else (level.votes or 0) / self._unit)
+        return Guarantee(
+            1.0 if level.advice is not None else (level.votes or 0) / self._unit
+        )
 
 
 def _add(vectors: Iterable[Sequence[int]]) -> list[int]:

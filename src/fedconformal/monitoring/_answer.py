@@ -1,4 +1,6 @@
-"""A site's answer after a check: how many new cases are covered, exact or with noise."""
+"""A site's answer after a check: how many new cases are covered, exact or with
+noise.
+"""
 
 from __future__ import annotations
 
@@ -60,43 +62,49 @@ def answer(
     period: str | None = None,
     masked: bool = False,
 ) -> Check:
-    """Return everything that leaves the site after a check: its name, how many new cases, how many covered.
+    """Return everything that leaves the site after a check: its name, how many new
+    cases, how many covered.
 
-    The calibration is verified first, as far as it can be without the reports: whoever asks may still have
-    chosen the threshold, and the site's policy and its ledger bound what can be learned that way. With
-    ``epsilon`` the numbers of covered cases are differentially private when one case is replaced; how many
-    cases there are is public. The ledger is charged before anything is drawn, and gives the same answer again
-    for the same calibration and data set.
+    The calibration is verified first, as far as it can be without the reports: whoever
+    asks may still have chosen the threshold, and the site's policy and its ledger bound
+    what can be learned that way. With ``epsilon`` the numbers of covered cases are
+    differentially private when one case is replaced; how many cases there are is
+    public. The ledger is charged before anything is drawn, and gives the same answer
+    again for the same calibration and data set.
 
     Parameters
     ----------
     calibration : Calibration
         As for `check`; one with groups as a whole, too.
     scores : array-like
-        As for `check`: they must be new. Private answers never refuse a score: NaN is not covered by any
-        finite threshold.
+        As for `check`: they must be new. Private answers never refuse a score: NaN is
+        not covered by any finite threshold.
     site : str
         The site's name.
     epsilon : float, optional
-        Privacy loss of the whole answer, in [1e-6, 100]; exact counts if left out. With ``by`` it is shared
-        evenly by all counts, and how many cases have which values is public.
+        Privacy loss of the whole answer, in [1e-6, 100]; exact counts if left out. With
+        ``by`` it is shared evenly by all counts, and how many cases have which values
+        is public.
     by : mapping from str to array-like, optional
-        Columns and the value of every case in them, as in ``{"truth": y}``: the counts are then those of each
-        combination of values. Combinations of fewer cases than the policy's ``min_group`` are left out of
-        the answer, with their cases.
+        Columns and the value of every case in them, as in ``{"truth": y}``: the counts
+        are then those of each combination of values. Combinations of fewer cases than
+        the policy's ``min_group`` are left out of the answer, with their cases.
     groups : array-like, optional
-        For a calibration with groups, the group of every case (its true class, where groups are classes).
-        The answer is by these unless ``by`` is given.
+        For a calibration with groups, the group of every case (its true class, where
+        groups are classes). The answer is by these unless ``by`` is given.
     policy : SitePolicy, optional
-        Limits on what this site discloses; safe defaults if left out. Every level of every group counts as
-        one number.
+        Limits on what this site discloses; safe defaults if left out. Every level of
+        every group counts as one number.
     ledger, dataset : Ledger and str, optional
-        For a private answer, the account that it is charged to and what the new cases are called in it. With
-        an exact answer they are an error, unless the policy has ``private_only=False``: it is then recorded.
+        For a private answer, the account that it is charged to and what the new cases
+        are called in it. With an exact answer they are an error, unless the policy has
+        ``private_only=False``: it is then recorded.
     period : str, optional
-        When these cases arose, for `watch`: a month, ``"2027-03"``, or ``"2027-03-01/2027-03-31"``.
+        When these cases arose, for `watch`: a month, ``"2027-03"``, or
+        ``"2027-03-01/2027-03-31"``.
     masked : bool
-        Refused: the masks of a check would not be bound to the thresholds that each site was sent.
+        Refused: the masks of a check would not be bound to the thresholds that each
+        site was sent.
 
     Returns
     -------
@@ -138,84 +146,121 @@ def prepare_answer(
 ) -> PreparedAnswer:
     """Prepare an answer: nothing is drawn, charged or written yet.
 
-    Takes the arguments of `answer`, and a question in the place of a calibration. For cases of one group,
-    ``among`` are the scores of the whole data set, by which the ledger knows it; ``accept`` is as for
-    `report`. The ``sentence`` of what is prepared describes what would leave and what that would cost; its
-    ``make`` makes the Check.
+    Takes the arguments of `answer`, and a question in the place of a calibration. For
+    cases of one group, ``among`` are the scores of the whole data set, by which the
+    ledger knows it; ``accept`` is as for `report`. The ``sentence`` of what is prepared
+    describes what would leave and what that would cost; its ``make`` makes the Check.
     """
-    if (ledger is None) != (dataset is None) or (epsilon is not None and ledger is None):
+    if (ledger is None) != (dataset is None) or (
+        epsilon is not None and ledger is None
+    ):
         raise ValueError(
-            "a private answer needs ledger and dataset, so that no budget is overspent: give both"
+            "a private answer needs ledger and dataset, so that no budget is overspent:"
+            " give both"
         )
     if masked:
         raise PolicyError(
-            "masked checks are not answered: whoever asks could send each site other thresholds, and read one "
-            "site's counts in the sum"
+            "masked checks are not answered: whoever asks could send each site other"
+            " thresholds, and read one site's counts in the sum"
         )
     policy = SitePolicy() if policy is None else policy
     if not isinstance(policy, SitePolicy):
         raise TypeError(f"policy must be a SitePolicy, got {policy!r}")
     published, is_exact = calibration.whole, epsilon is None
-    policy.check_document(published, published.plan, is_exact=is_exact, has_ledger=ledger is not None)
+    policy.check_document(
+        published, published.plan, is_exact=is_exact, has_ledger=ledger is not None
+    )
     refuse_levels(calibration)
     values = flat_scores(scores) if epsilon is None else _fill_missing(scores)
-    if groups is None and published.plan.grouping.has_labels and not isinstance(calibration, CheckQuestion):
+    if (
+        groups is None
+        and published.plan.grouping.has_labels
+        and not isinstance(calibration, CheckQuestion)
+    ):
         refuse_groups(calibration)
     if by is None and groups is not None:
         by = {"group": groups}
     cases = count_cases(calibration, values, by=by, groups=groups, site=site)
     kept = _apply_policy(calibration, cases, policy)
     left_out = tuple(name for name in cases.names if name not in kept.names)
-    if not isinstance(published, CheckQuestion):  # of which only the coordinator can verify anything
+    if not isinstance(
+        published, CheckQuestion
+    ):  # of which only the coordinator can verify anything
         refuse_unverified(published)
     # Made before any charge, so that what no document can hold costs nothing.
-    exact = None if epsilon is None else fraction("epsilon", epsilon, high=LARGEST_EPSILON, closed=True)
-    blank = _make_check(calibration, site, exact, kept, np.zeros_like(kept.counts), period)
+    exact = (
+        None
+        if epsilon is None
+        else fraction("epsilon", epsilon, high=LARGEST_EPSILON, closed=True)
+    )
+    blank = _make_check(
+        calibration, site, exact, kept, np.zeros_like(kept.counts), period
+    )
     if exact is None and policy.masked_only:
         policy.refuse_open()
     if epsilon is not None:
         policy.check_epsilon(blank.epsilon or Fraction(0))
         epsilon_per_count(calibration, blank)
-    if ledger is not None and dataset is not None and ledger.has_answered(dataset, calibration.plan_digest):
-        raise ValueError(f"dataset {dataset!r} was used for this calibration: a check needs new cases")
+    if (
+        ledger is not None
+        and dataset is not None
+        and ledger.has_answered(dataset, calibration.plan_digest)
+    ):
+        raise ValueError(
+            f"dataset {dataset!r} was used for this calibration: a check needs new"
+            " cases"
+        )
     data = kept.scores if among is None else _fill_missing(among)
-    return PreparedAnswer(calibration, blank, kept, left_out, policy, ledger, dataset, data, accept)
+    return PreparedAnswer(
+        calibration, blank, kept, left_out, policy, ledger, dataset, data, accept
+    )
 
 
 def refuse_unverified(calibration: Calibration) -> None:
-    """Refuse a calibration whose claims do not hold: its thresholds may be questions in disguise."""
+    """Refuse a calibration whose claims do not hold: its thresholds may be questions in
+    disguise.
+    """
     from fedconformal.audit import verify  # which most answers do not need
 
     for finding in verify(calibration):
         if not finding.holds:
-            raise ValueError(f"this calibration does not verify: {finding.claim} ({finding.detail})")
+            raise ValueError(
+                f"this calibration does not verify: {finding.claim} ({finding.detail})"
+            )
 
 
 def _apply_policy(calibration: Answerable, cases: Cases, policy: SitePolicy) -> Cases:
-    """Return the cases of groups that are large enough, or refuse what the policy does not allow."""
+    """Return the cases of groups that are large enough, or refuse what the policy does
+    not allow.
+    """
     kept = cases.keep_large(policy.min_group) if cases.by else cases
     if not kept.values:
         raise PolicyError(
-            f"no group has {count(policy.min_group, 'case')}, and the site's policy has min_group = "
-            f"{policy.min_group}: min_group = {max(cases.sizes)} would allow one"
+            f"no group has {count(policy.min_group, 'case')}, and the site's policy has"
+            f" min_group = {policy.min_group}: min_group = {max(cases.sizes)} would"
+            " allow one"
         )
     numbers, n = kept.counts.size, kept.scores.size
     if numbers > policy.numbers_of(n):
         raise PolicyError(
-            f"this answer holds {count(numbers, 'count')} of your {count(n, 'case')}, and the site's "
-            f"policy allows {policy.numbers_of(n):,}: max_numbers = {numbers} would allow it"
+            f"this answer holds {count(numbers, 'count')} of your {count(n, 'case')},"
+            f" and the site's policy allows {policy.numbers_of(n):,}: max_numbers ="
+            f" {numbers} would allow it"
         )
     if calibration.group is not None and cases.scores.size < policy.min_group:
         raise PolicyError(
-            f"{count(cases.scores.size, 'case')} of group {calibration.group!r}, and the site's policy has "
-            f"min_group = {policy.min_group}: min_group = {cases.scores.size} would allow it"
+            f"{count(cases.scores.size, 'case')} of group {calibration.group!r}, and"
+            f" the site's policy has min_group = {policy.min_group}: min_group ="
+            f" {cases.scores.size} would allow it"
         )
     return kept
 
 
 @dataclass(frozen=True)
 class PreparedAnswer:
-    """A site about to answer a calibration, as its policy allows; `prepare_answer` makes it."""
+    """A site about to answer a calibration, as its policy allows; `prepare_answer`
+    makes it.
+    """
 
     calibration: Answerable
     _blank: Check
@@ -229,29 +274,38 @@ class PreparedAnswer:
 
     @property
     def sentence(self) -> str:
-        """Describe what would leave and what that costs; refuse what the ledger does not allow."""
+        """Describe what would leave and what that costs; refuse what the ledger does
+        not allow.
+        """
         numbers = count(self._cases.counts.size, "number")
         cases = count(self._cases.scores.size, "new case")
         groups = self._blank.groups
         when = "" if self._blank.period is None else f" of {self._blank.period}"
         text = f"This answer gives {numbers} about your {cases}{when}"
         if groups is not None:
-            text += f", and how many of them are in each of {count(len(groups), 'group')}"
+            text += (
+                f", and how many of them are in each of {count(len(groups), 'group')}"
+            )
         if self._ledger is None or self._dataset is None or self._blank.epsilon is None:
             text += ": how many of them are covered, exactly."
         else:
             quote = self._ledger.quote(
-                self._dataset, epsilon=self._blank.epsilon, accept=self._accept, **self._question
+                self._dataset,
+                epsilon=self._blank.epsilon,
+                accept=self._accept,
+                **self._question,
             )
             asked, left = exact_text(self._blank.epsilon), exact_text(quote.remaining)
             cost = f"costs epsilon {asked} of the {left} that are left"
             if quote.cost == 0:
-                cost = "costs nothing: the ledger holds the answer that was given before"
+                cost = (
+                    "costs nothing: the ledger holds the answer that was given before"
+                )
             text += f", with noise, and {cost}."
         if self.left_out:
             text += (
-                " Left out, with fewer cases than the site's policy allows (min_group = "
-                f"{self._policy.min_group}): {quoted(self.left_out)}."
+                " Left out, with fewer cases than the site's policy allows (min_group"
+                f" = {self._policy.min_group}): {quoted(self.left_out)}."
             )
         return text
 
@@ -268,15 +322,26 @@ class PreparedAnswer:
             if self._ledger is not None and self._dataset is not None:
                 n = self._cases.scores.size
                 allow = partial(self._policy.check_life, self._dataset, counts.size, n)
-                self._ledger.record_exact(self._dataset, numbers=counts.size, allow=allow, **self._question)
+                self._ledger.record_exact(
+                    self._dataset, numbers=counts.size, allow=allow, **self._question
+                )
         else:
             counts = self._draw_counts()
         blank = self._blank
-        return _make_check(self.calibration, blank.site, blank.epsilon, self._cases, counts, blank.period)
+        return _make_check(
+            self.calibration,
+            blank.site,
+            blank.epsilon,
+            self._cases,
+            counts,
+            blank.period,
+        )
 
     @cached_property
     def _question(self) -> dict[str, Any]:
-        """Identify the question and the data for the ledger: by the thresholds, which are the question."""
+        """Identify the question and the data for the ledger: by the thresholds, which
+        are the question.
+        """
         checked, cases = self.calibration, self._cases
         asked: list[Any] = [checked.calibration_digest, checked.group]
         asked.append([part.thresholds for part in checked.selected_parts])
@@ -286,7 +351,9 @@ class PreparedAnswer:
             order = np.argsort(cases.scores, kind="stable")
             asked += [cases.by, cases.values, cases.which[order].tolist()]
         if self._data.size > cases.scores.size:
-            asked.append(fingerprint(cases.scores))  # which cases of the data set are meant
+            asked.append(
+                fingerprint(cases.scores)
+            )  # which cases of the data set are meant
         return {
             "plan_digest": f"sha256:{sha256(json.dumps(asked).encode()).hexdigest()}",
             "site": self._blank.site,
@@ -294,14 +361,23 @@ class PreparedAnswer:
         }
 
     def _draw_counts(self) -> Ints:
-        """Draw a noisy count for each group and level; without noise where everything is covered."""
+        """Draw a noisy count for each group and level; without noise where everything
+        is covered.
+        """
         assert self._ledger is not None
         assert self._dataset is not None
         assert self._blank.epsilon is not None
-        share, counts = epsilon_per_count(self.calibration, self._blank), self._cases.counts
+        share, counts = (
+            epsilon_per_count(self.calibration, self._blank),
+            self._cases.counts,
+        )
         thresholds = common_thresholds(self.calibration)
         draws: list[Callable[[], int]] = [
-            partial(int, n) if threshold == math.inf else prepare_count(covered, n, share)
+            (
+                partial(int, n)
+                if threshold == math.inf
+                else prepare_count(covered, n, share)
+            )
             for n, row in zip(self._cases.sizes, counts.tolist(), strict=True)
             for covered, threshold in zip(row, thresholds, strict=True)
         ]
@@ -316,12 +392,18 @@ class PreparedAnswer:
 
 
 def _fill_missing(scores: ArrayLike) -> Floats:
-    """Return scores without NaN and -inf for a private answer: an error would reveal some of the data."""
-    return np.nan_to_num(private_numbers(scores).astype(np.float64), nan=np.inf, posinf=np.inf)
+    """Return scores without NaN and -inf for a private answer: an error would reveal
+    some of the data.
+    """
+    return np.nan_to_num(
+        private_numbers(scores).astype(np.float64), nan=np.inf, posinf=np.inf
+    )
 
 
 def check_keys(calibration: Answerable) -> tuple[SiteKey, ...]:
-    """Return the sites whose counts of new cases can be added up, or refuse a calibration that has no sum."""
+    """Return the sites whose counts of new cases can be added up, or refuse a
+    calibration that has no sum.
+    """
     if isinstance(calibration, CheckQuestion):
         keys, promise = calibration.keys or (), calibration.promise
     else:
@@ -330,7 +412,8 @@ def check_keys(calibration: Answerable) -> tuple[SiteKey, ...]:
         promise = calibration.selected_designs[0].promise
     if PROMISES[promise].bears_differing_sites:
         raise ValueError(
-            f"masked counts are of all sites together, and promise {promise!r} is not about these"
+            f"masked counts are of all sites together, and promise {promise!r} is not"
+            " about these"
         )
     if len(keys) < 2:
         raise ValueError("masked needs a plan that lists the keys of the sites")
@@ -338,7 +421,9 @@ def check_keys(calibration: Answerable) -> tuple[SiteKey, ...]:
 
 
 def add_up_checks(calibration: Checked, checks: Sequence[Check]) -> list[Check]:
-    """Return one check of all sites together for each period of masked checks; others as they are."""
+    """Return one check of all sites together for each period of masked checks; others
+    as they are.
+    """
     by_period: dict[str | None, list[Check]] = {}
     for check in checks:
         if check.masked is not None:
@@ -346,27 +431,55 @@ def add_up_checks(calibration: Checked, checks: Sequence[Check]) -> list[Check]:
     if not by_period:
         return list(checks)
     if sum(map(len, by_period.values())) < len(checks):
-        raise ValueError("masked and other checks cannot be assessed together: give one kind")
+        raise ValueError(
+            "masked and other checks cannot be assessed together: give one kind"
+        )
     keys = {key.site: key.public_key for key in check_keys(calibration)}
     return [_add_up(calibration, keys, own) for own in by_period.values()]
 
 
-def _add_up(calibration: Checked, keys: Mapping[str, str], checks: Sequence[Check]) -> Check:
-    """Return the sum of the masked checks of one period, which all sites must have sent once."""
-    times, length = Counter(check.site for check in checks), 1 + len(calibration.whole.plan.confidence_levels)
+def _add_up(
+    calibration: Checked, keys: Mapping[str, str], checks: Sequence[Check]
+) -> Check:
+    """Return the sum of the masked checks of one period, which all sites must have sent
+    once.
+    """
+    times, length = (
+        Counter(check.site for check in checks),
+        1 + len(calibration.whole.plan.confidence_levels),
+    )
     missing = [site for site in keys if site not in times]
     reasons = [f"{quoted(missing)} did not answer"] if missing else []
-    reasons += [f"{site}: answered {number} times" for site, number in times.items() if number > 1]
-    payloads = [MaskedPayload(values=check.masked) for check in checks if check.masked is not None]
+    reasons += [
+        f"{site}: answered {number} times"
+        for site, number in times.items()
+        if number > 1
+    ]
+    payloads = [
+        MaskedPayload(values=check.masked)
+        for check in checks
+        if check.masked is not None
+    ]
     for check, payload in zip(checks, payloads, strict=True):
-        if (check.calibration, check.group) != (calibration.whole.digest, calibration.group):
+        if (check.calibration, check.group) != (
+            calibration.whole.digest,
+            calibration.group,
+        ):
             reasons.append(f"{check.site}: checks another calibration or group")
         elif check.site not in keys or not is_signed_by(check, keys[check.site]):
-            reasons.append(f"{check.site}: is not signed with the key that the plan lists")
+            reasons.append(
+                f"{check.site}: is not signed with the key that the plan lists"
+            )
         elif payload.n_numbers != length:
-            reasons.append(f"{check.site}: has {payload.n_numbers} masked numbers instead of {length}")
+            reasons.append(
+                f"{check.site}: has {payload.n_numbers} masked numbers instead of"
+                f" {length}"
+            )
     if reasons:
-        raise ValueError(f"masked checks are added up over all sites of the plan: {'; '.join(reasons)}")
+        raise ValueError(
+            "masked checks are added up over all sites of the plan:"
+            f" {'; '.join(reasons)}"
+        )
     n, *covered = add_up(payloads)
     try:
         total = Check(
@@ -380,15 +493,22 @@ def _add_up(calibration: Checked, keys: Mapping[str, str], checks: Sequence[Chec
         )
         total.check()
     except ValueError:
-        raise ValueError("the masked checks do not add up to counts of cases: one of them is wrong") from None
+        raise ValueError(
+            "the masked checks do not add up to counts of cases: one of them is wrong"
+        ) from None
     return total
 
 
 def epsilon_per_count(calibration: Answerable, answer: Check) -> Fraction:
-    """Return the part of one count: those of an infinite threshold cover everything and need no noise."""
+    """Return the part of one count: those of an infinite threshold cover everything and
+    need no noise.
+    """
     finite = sum(threshold != math.inf for threshold in common_thresholds(calibration))
     if not finite:
-        raise ValueError("every threshold is infinite: a private answer would spend epsilon for nothing")
+        raise ValueError(
+            "every threshold is infinite: a private answer would spend epsilon for"
+            " nothing"
+        )
     return (answer.epsilon or Fraction(0)) / (finite * len(answer.groups or (None,)))
 
 
@@ -404,7 +524,9 @@ def _make_check(
     rows = zip(cases.values, cases.sizes, counts.tolist(), strict=True)
     try:
         groups = tuple(
-            CheckedGroup(values=values, n=n, covered=tuple(row)) for values, n, row in rows if values
+            CheckedGroup(values=values, n=n, covered=tuple(row))
+            for values, n, row in rows
+            if values
         )
         check = Check(
             calibration=calibration.calibration_digest,

@@ -1,4 +1,6 @@
-"""A promise under watch: the checks of all sites, period by period, and what they show whenever one looks."""
+"""A promise under watch: the checks of all sites, period by period, and what they show
+whenever one looks.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ from fedconformal.planning import PROMISES, Promise
 from fedconformal.privacy import CountNoise
 
 _RATE = 0.05  # of wrong names among those of e-BH, on average
-_SPENT = 0.5  # share of the error that is spent on the calibration, where its distribution is a bound
+# share of the error that is spent on the calibration, where its distribution is a bound
+_SPENT = 0.5
 _DROP = 0.1  # that a row must be able to show, else it has too few cases
 _MOST_LINES = 12  # about single sites
 _RUNS, _MOST_PERIODS = 2000, 60
@@ -57,7 +60,9 @@ class WatchPoint:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Interval for the coverage in this period, at 95 % confidence; None for a sum of noisy counts."""
+        """Interval for the coverage in this period, at 95 % confidence; None for a sum
+        of noisy counts.
+        """
         if len(self.noise) > 1:
             return None
         return interval(self.n, self.covered, Fraction("0.95"), *self.noise)
@@ -65,7 +70,8 @@ class WatchPoint:
 
 @dataclass(frozen=True)
 class WatchRow:
-    """Findings about one site, or one group of its cases, or all sites together, at one level.
+    """Findings about one site, or one group of its cases, or all sites together, at one
+    level.
 
     Attributes
     ----------
@@ -80,20 +86,22 @@ class WatchRow:
     coverage : float
         Share covered so far; of a mixture, of the sites by their shares.
     lower : float
-        Lower bound of the mean coverage so far, which holds at all times; of a mixture, in which a site that
-        did not report in a period counts as not covered.
+        Lower bound of the mean coverage so far, which holds at all times; of a mixture,
+        in which a site that did not report in a period counts as not covered.
     evidence : float
         Evidence (E) so far that the coverage is below the level.
     alarm : str or None
         Period in which it first reached 1 / ``false_alarm``.
     change : float or None
-        Evidence that the coverage is lower than the calibration explains; None where that is not known.
+        Evidence that the coverage is lower than the calibration explains; None where
+        that is not known.
     changed : str or None
         Period in which this first reached 1 / ``false_alarm``.
     named : bool
         True if e-BH names the site, among all sites and groups of this level.
     false_alarm : float
-        Probability with which a row ever alarms although its coverage is at least the level.
+        Probability with which a row ever alarms although its coverage is at least the
+        level.
     """
 
     site: str | None
@@ -127,7 +135,9 @@ class WatchRow:
 
     @property
     def cause(self) -> str:
-        """Sentence about the cause of an alarm; empty without one, or where nothing is known."""
+        """Sentence about the cause of an alarm; empty without one, or where nothing is
+        known.
+        """
         if self.alarm is None or self.change is None:
             return ""
         if self.changed is not None:
@@ -155,9 +165,11 @@ class Watch:
     Attributes
     ----------
     rows : tuple of WatchRow
-        For each level all sites together, where the promise allows it, then each site, then their groups.
+        For each level all sites together, where the promise allows it, then each site,
+        then their groups.
     false_alarm : float
-        Probability with which one row ever alarms although its coverage is at least the level.
+        Probability with which one row ever alarms although its coverage is at least the
+        level.
     since, until : str
         First and last period that was reported.
     due : str
@@ -180,46 +192,64 @@ class Watch:
         """Number of new cases of all sites."""
         first = self.rows[0].confidence_level
         rows = [row for row in self.rows if row.confidence_level == first]
-        rows = [row for row in rows if row.site is not None] or rows  # masked checks have the sum alone
+        rows = [
+            row for row in rows if row.site is not None
+        ] or rows  # masked checks have the sum alone
         whole = {row.site for row in rows if row.group is None}
         return sum(row.n for row in rows if row.group is None or row.site not in whole)
 
     @cached_property
     def sentences(self) -> tuple[str, ...]:
-        """Findings in plain words: for each level all sites together, then single sites."""
+        """Findings in plain words: for each level all sites together, then single
+        sites.
+        """
         return tuple(
             line
             for level in dict.fromkeys(row.confidence_level for row in self.rows)
-            for line in self._describe(level, [row for row in self.rows if row.confidence_level == level])
+            for line in self._describe(
+                level, [row for row in self.rows if row.confidence_level == level]
+            )
         )
 
     def _describe(self, level: float, rows: Sequence[WatchRow]) -> Iterator[str]:
         """Yield what was found at one level."""
-        odds, sites = f"1 in {1 / self.false_alarm:.3g}", [row for row in rows if row.site is not None]
+        odds, sites = (
+            f"1 in {1 / self.false_alarm:.3g}",
+            [row for row in rows if row.site is not None],
+        )
         for row in rows[: len(rows) - len(sites)]:
             cases = f"{count(row.n, 'case')}, {nearest_percent(row.coverage)} covered"
             yield (
-                f"{row.name.capitalize()}: {row.verdict} ({cases}; false alarm at most {odds}, whenever you "
-                f"look).{row.cause}"
+                f"{row.name.capitalize()}: {row.verdict} ({cases}; false alarm at most"
+                f" {odds}, whenever you look).{row.cause}"
             )
         alarms = [row for row in sites if row.alarm is not None]
         for row in alarms[:_MOST_LINES]:
             yield (
-                f"At {row.name}: {row.verdict} (false alarm at this site at most {odds}, whenever you "
-                f"look).{row.cause}"
+                f"At {row.name}: {row.verdict} (false alarm at this site at most"
+                f" {odds}, whenever you look).{row.cause}"
             )
         if len(alarms) > _MOST_LINES:
             yield f"And at {count(len(alarms) - _MOST_LINES, 'more site')}."
         if sites and not alarms:
             few = sum(row.verdict.startswith("too few") for row in sites)
-            some = f"; {few:,} of {len(sites):,} have too few cases to tell" if few else ""
-            yield f"No single site has evidence so far that it is below {percent(level)}{some}."
-        elif len(sites) > 1:
-            named, strict = [row.name for row in sites if row.named], len(sites) / self.false_alarm
+            some = (
+                f"; {few:,} of {len(sites):,} have too few cases to tell" if few else ""
+            )
             yield (
-                f"Among {len(sites):,} some alarms may be false. Named with at most {percent(_RATE)} of the "
-                f"names wrong on average: {listed(named) or 'none'}. The chance that evidence of any of them "
-                f"ever reaches {strict:,.0f} by error is at most {odds}."
+                "No single site has evidence so far that it is below"
+                f" {percent(level)}{some}."
+            )
+        elif len(sites) > 1:
+            named, strict = (
+                [row.name for row in sites if row.named],
+                len(sites) / self.false_alarm,
+            )
+            yield (
+                f"Among {len(sites):,} some alarms may be false. Named with at most"
+                f" {percent(_RATE)} of the names wrong on average:"
+                f" {listed(named) or 'none'}. The chance that evidence of any of them"
+                f" ever reaches {strict:,.0f} by error is at most {odds}."
             )
 
     def sentence(self) -> str:
@@ -228,27 +258,37 @@ class Watch:
         Returns
         -------
         str
-            Since when, how many cases, what was found, and when the next reports are due.
+            Since when, how many cases, what was found, and when the next reports are
+            due.
         """
-        head = f"{count(self.n, 'new case')} since {self.since}; the next reports are due for {self.due}."
+        head = (
+            f"{count(self.n, 'new case')} since {self.since}; the next reports are due"
+            f" for {self.due}."
+        )
         return plain_spaces("\n".join([head, *self.sentences]))
 
 
-def watch(calibration: Checked, checks: Iterable[Check], *, false_alarm: float = 0.05) -> Watch:
-    """Put the checks of all periods together: coverage so far, and evidence that may be looked at any time.
+def watch(
+    calibration: Checked, checks: Iterable[Check], *, false_alarm: float = 0.05
+) -> Watch:
+    """Put the checks of all periods together: coverage so far, and evidence that may be
+    looked at any time.
 
-    Looking every week at a p-value is not valid; the evidence (E) here is. If a site's coverage is at least
-    the level, its E ever reaches 1 / ``false_alarm`` with a probability of at most ``false_alarm``, however
-    often one looks; for an alarm at any of m sites with that probability, require m / ``false_alarm``.
-    Assumed: every case is covered with at least the chance that is promised given those before it, sites are
-    independent of each other, reports arrive in the order of their periods, and whether a period is reported
-    does not depend on its result. For all sites together, a promise to a mixture is tested by the shares of
-    its sites, never by pooled counts; a promise to a new site is about each site only.
+    Looking every week at a p-value is not valid; the evidence (E) here is. If a site's
+    coverage is at least the level, its E ever reaches 1 / ``false_alarm`` with a
+    probability of at most ``false_alarm``, however often one looks; for an alarm at any
+    of m sites with that probability, require m / ``false_alarm``. Assumed: every case
+    is covered with at least the chance that is promised given those before it, sites
+    are independent of each other, reports arrive in the order of their periods, and
+    whether a period is reported does not depend on its result. For all sites together,
+    a promise to a mixture is tested by the shares of its sites, never by pooled counts;
+    a promise to a new site is about each site only.
 
     Parameters
     ----------
     calibration : Calibration
-        The published calibration; of one with groups, one group: ``calibration["child"]``.
+        The published calibration; of one with groups, one group:
+        ``calibration["child"]``.
     checks : iterable of Check
         Made by `answer` with ``period``; exact or private.
     false_alarm : float
@@ -257,13 +297,15 @@ def watch(calibration: Checked, checks: Iterable[Check], *, false_alarm: float =
     Returns
     -------
     Watch
-        ``rows`` for all sites together and for each site, group and level, with ``coverage``, ``lower``,
-        ``evidence``, ``alarm``, ``change`` and ``changed``; ``since``, ``due``, and a ``sentence()``.
+        ``rows`` for all sites together and for each site, group and level, with
+        ``coverage``, ``lower``, ``evidence``, ``alarm``, ``change`` and ``changed``;
+        ``since``, ``due``, and a ``sentence()``.
 
     Raises
     ------
     ValueError
-        If checks have no period, periods of a site overlap, or checks are of another calibration.
+        If checks have no period, periods of a site overlap, or checks are of another
+        calibration.
 
     Examples
     --------
@@ -272,7 +314,9 @@ def watch(calibration: Checked, checks: Iterable[Check], *, false_alarm: float =
     >>> rng = np.random.default_rng(0)
     >>> calibration = fc.conformalize({"A": rng.random(200), "B": rng.random(200)})
     >>> checks = [
-    ...     fc.monitoring.answer(calibration, scale * rng.random(100), site=site, period=f"2027-0{month}")
+    ...     fc.monitoring.answer(
+    ...         calibration, scale * rng.random(100), site=site, period=f"2027-0{month}"
+    ...     )
     ...     for site, scale in {"A": 1.0, "B": 1.3}.items()
     ...     for month in (1, 2, 3)
     ... ]
@@ -281,24 +325,42 @@ def watch(calibration: Checked, checks: Iterable[Check], *, false_alarm: float =
     """
     error, checks = float(fraction("false_alarm", false_alarm)), list(checks)
     if wrong := [check for check in checks if not isinstance(check, Check)]:
-        raise TypeError(f"checks must be checks of this calibration, got {type(wrong[0]).__name__}")
-    is_sum, checks = any(check.masked for check in checks), add_up_checks(calibration, checks)
+        raise TypeError(
+            f"checks must be checks of this calibration, got {type(wrong[0]).__name__}"
+        )
+    is_sum, checks = (
+        any(check.masked for check in checks),
+        add_up_checks(calibration, checks),
+    )
     refuse_misfits(calibration, checks, find_overlaps(checks))
-    periods = sorted({read_period(check.period or "") for check in checks}, key=lambda days: days[::-1])
+    periods = sorted(
+        {read_period(check.period or "") for check in checks},
+        key=lambda days: days[::-1],
+    )
     rows: list[WatchRow] = []
     tables = _tabulate(calibration, checks).items()
     for i in calibration.selected_levels:
-        own = [row for group, table in tables for row in _watch_level(calibration, i, group, table, error)]
+        own = [
+            row
+            for group, table in tables
+            for row in _watch_level(calibration, i, group, table, error)
+        ]
         if is_sum:
             own = [replace(row, site=None) for row in own if row.site is not None]
         rows += _name_sites(own)
     first, last = min(periods), periods[-1]
-    return Watch(tuple(rows), error, period_text(*first), period_text(*last), _next_period(*last))
+    return Watch(
+        tuple(rows), error, period_text(*first), period_text(*last), _next_period(*last)
+    )
 
 
 def find_overlaps(checks: Sequence[Check]) -> list[str]:
-    """Return a reason for each check without a period, and for each that overlaps another of its site."""
-    reasons = [f"{check.site}: has no period" for check in checks if check.period is None]
+    """Return a reason for each check without a period, and for each that overlaps
+    another of its site.
+    """
+    reasons = [
+        f"{check.site}: has no period" for check in checks if check.period is None
+    ]
     by_site: dict[str, list[tuple[date, date]]] = {}
     for check in checks:
         if check.period is not None:
@@ -307,13 +369,18 @@ def find_overlaps(checks: Sequence[Check]) -> list[str]:
         latest, *later = sorted(days)
         for period in later:
             if period[0] <= latest[1]:
-                reasons.append(f"{site}: periods {period_text(*latest)} and {period_text(*period)} overlap")
+                reasons.append(
+                    f"{site}: periods {period_text(*latest)} and {period_text(*period)}"
+                    " overlap"
+                )
             latest = max(latest, period, key=lambda days: days[1])
     return reasons
 
 
 def _next_period(first: date, last: date) -> str:
-    """Return the period of the same length that follows, the next month after a month."""
+    """Return the period of the same length that follows, the next month after a
+    month.
+    """
     if date.max - last <= last - first:
         return "no later period"
     start = last + timedelta(days=1)
@@ -331,9 +398,15 @@ class _Table:
     levels: tuple[Counts, ...]
 
     def points(self, level: int) -> Callable[[Ints, float], WatchPoint]:
-        """Return a function that makes a point of batches that belong together, and of their evidence."""
+        """Return a function that makes a point of batches that belong together, and of
+        their evidence.
+        """
         counts = self.levels[level]
-        n, scale, covered = counts.n.tolist(), counts.scale.tolist(), (counts.n - counts.missed).tolist()
+        n, scale, covered = (
+            counts.n.tolist(),
+            counts.scale.tolist(),
+            (counts.n - counts.missed).tolist(),
+        )
 
         def make(batches: Ints, evidence: float) -> WatchPoint:
             own = batches.tolist()
@@ -344,15 +417,26 @@ class _Table:
         return make
 
 
-def _tabulate(calibration: Checked, checks: Sequence[Check]) -> dict[str | None, _Table]:
-    """Return the counts of each group of cases, of all cases first; looks are the days on which any ends."""
+def _tabulate(
+    calibration: Checked, checks: Sequence[Check]
+) -> dict[str | None, _Table]:
+    """Return the counts of each group of cases, of all cases first; looks are the days
+    on which any ends.
+    """
     ends = [read_period(check.period or "")[1] for check in checks]
     looks = {day: i for i, day in enumerate(sorted(set(ends)))}
     by_group: dict[str | None, list[tuple[Any, ...]]] = {}
     for check, end in zip(checks, ends, strict=True):
         for counted in find_counts(calibration, check):
             scale = 0.0 if counted.noise is None else counted.noise.scale
-            entry = looks[end], counted.site, check.period, counted.n, counted.covered, scale
+            entry = (
+                looks[end],
+                counted.site,
+                check.period,
+                counted.n,
+                counted.covered,
+                scale,
+            )
             by_group.setdefault(counted.group, []).append(entry)
     tables = {}
     for group in sorted(by_group, key=lambda group: (group is not None, group or "")):
@@ -367,13 +451,24 @@ def _tabulate(calibration: Checked, checks: Sequence[Check]) -> dict[str | None,
 def _watch_level(
     calibration: Checked, level: int, group: str | None, table: _Table, error: float
 ) -> list[WatchRow]:
-    """Return the rows of all sites together and of each, for one group of cases at one level."""
-    design, threshold = calibration.selected_designs[0], common_thresholds(calibration)[level]
-    promise, asked = PROMISES[design.promise](), float(design.levels[level].confidence_level)
+    """Return the rows of all sites together and of each, for one group of cases at one
+    level.
+    """
+    design, threshold = (
+        calibration.selected_designs[0],
+        common_thresholds(calibration)[level],
+    )
+    promise, asked = (
+        PROMISES[design.promise](),
+        float(design.levels[level].confidence_level),
+    )
     counts, m = table.levels[level], len(table.sites)
-    shares = {name: float(kind.share or 0) for kind in design.kinds for name in kind.names}
+    shares = {
+        name: float(kind.share or 0) for kind in design.kinds for name in kind.names
+    }
     own_shares = np.array([shares.get(site, 0.0) for site in table.sites])
-    inside = counts  # without sites to which nothing was promised: as if their noise were infinite
+    # without sites to which nothing was promised: as if their noise were infinite
+    inside = counts
     if promise.bears_differing_sites and design.site_names is not None:
         named = np.isin(table.sites, design.site_names)[counts.row]
         inside = replace(counts, scale=np.where(named, counts.scale, np.inf))
@@ -383,20 +478,33 @@ def _watch_level(
         together = _evidence.mixture_evidence(counts, 1 - asked, own_shares)
     change, change_together = None, None
     if promise.is_for_each_case and group is None and threshold != math.inf:
-        change, change_together = _find_change(calibration, level, promise, counts, inside, error)
+        change, change_together = _find_change(
+            calibration, level, promise, counts, inside, error
+        )
     lower = _evidence.lower_bounds(counts, error, m)
     points = table.points(level)
     rows = []
-    for site, bound, batches in zip(table.sites, lower.tolist(), counts.by_row(), strict=True):
+    for site, bound, batches in zip(
+        table.sites, lower.tolist(), counts.by_row(), strict=True
+    ):
         own = None if change is None else change[batches]
-        path = [points(batches[i : i + 1], single[batches[i]]) for i in range(batches.size)]
+        path = [
+            points(batches[i : i + 1], single[batches[i]]) for i in range(batches.size)
+        ]
         rows.append(_make_row(site, group, asked, path, bound, own, error))
     if promise.is_for_each_case or promise.takes_mixture:
-        path = [points(batches, value) for batches, value in zip(counts.by_look(), together, strict=True)]
+        path = [
+            points(batches, value)
+            for batches, value in zip(counts.by_look(), together, strict=True)
+        ]
         whole = float(_evidence.lower_bounds(counts.pooled(), error, 1)[0])
         row = _make_row(None, group, asked, path, whole, change_together, error)
         if promise.takes_mixture:
-            mean = own_shares @ [row.coverage for row in rows] / max(own_shares.sum(), 1e-300)
+            mean = (
+                own_shares
+                @ [row.coverage for row in rows]
+                / max(own_shares.sum(), 1e-300)
+            )
             bound = _evidence.mixture_lower_bound(counts, error, own_shares)
             row = replace(row, coverage=float(mean), lower=bound)
         rows.insert(0, row)
@@ -404,12 +512,19 @@ def _watch_level(
 
 
 def _find_change(
-    calibration: Checked, level: int, promise: Promise, counts: Counts, inside: Counts, error: float
+    calibration: Checked,
+    level: int,
+    promise: Promise,
+    counts: Counts,
+    inside: Counts,
+    error: float,
 ) -> tuple[Floats | None, Floats | None]:
-    """Return the evidence of a change by batch, and for all sites by look; None without a distribution.
+    """Return the evidence of a change by batch, and for all sites by look; None without
+    a distribution.
 
-    Sites that are alike share one coverage, so their counts are pooled. Sites with coverages of their own
-    have a distribution each: all of them are at least a low quantile at once, by the union bound.
+    Sites that are alike share one coverage, so their counts are pooled. Sites with
+    coverages of their own have a distribution each: all of them are at least a low
+    quantile at once, by the union bound.
     """
     design, m = calibration.selected_designs[0], int(counts.row.max()) + 1
     known = law(design, level)
@@ -418,7 +533,9 @@ def _find_change(
     if not promise.bears_differing_sites:
         return _evidence.change_evidence(counts, known)
     spent = [_SPENT * error, _SPENT * error / (design.n_sites or m)]
-    own, all_at_once = np.clip(1 - np.asarray(known.ppf(spent)), 1e-9, 1 - 1e-9).tolist()
+    own, all_at_once = np.clip(
+        1 - np.asarray(known.ppf(spent)), 1e-9, 1 - 1e-9
+    ).tolist()
     single, _ = _evidence.level_evidence(inside, own, m)
     _, together = _evidence.level_evidence(inside, all_at_once, m, design.n_sites)
     return single * (1 - _SPENT), together * (1 - _SPENT)
@@ -434,7 +551,11 @@ def _make_row(
     error: float,
 ) -> WatchRow:
     def first_alarm(evidence: Iterable[float]) -> str | None:
-        alarms = (point.period for point, value in zip(points, evidence, strict=True) if value * error >= 1)
+        alarms = (
+            point.period
+            for point, value in zip(points, evidence, strict=True)
+            if value * error >= 1
+        )
         return next(alarms, None)
 
     return WatchRow(
@@ -442,7 +563,8 @@ def _make_row(
         group,
         level,
         tuple(points),
-        coverage=sum(point.covered for point in points) / sum(point.n for point in points),
+        coverage=sum(point.covered for point in points)
+        / sum(point.n for point in points),
         lower=lower,
         evidence=points[-1].evidence,
         alarm=first_alarm(point.evidence for point in points),
@@ -454,14 +576,18 @@ def _make_row(
 
 
 def _name_sites(rows: Sequence[WatchRow]) -> list[WatchRow]:
-    """Return the rows of one level, with those named that e-BH finds among single sites."""
+    """Return the rows of one level, with those named that e-BH finds among single
+    sites.
+    """
     single = [row for row in rows if row.site is not None]
-    found = _evidence.discover(np.array([row.evidence for row in single]), _RATE).tolist()
+    found = _evidence.discover(
+        np.array([row.evidence for row in single]), _RATE
+    ).tolist()
     named = {id(row) for row, is_found in zip(single, found, strict=True) if is_found}
     return [replace(row, named=id(row) in named) for row in rows]
 
 
-# -- planning a watch --------------------------------------------------------------------------------------
+# -- planning a watch ------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -477,8 +603,9 @@ class WatchPlan:
     n_sites : int
         Sites at which it drops: all of them, or one.
     median, nine_in_ten : tuple of two ints
-        Periods within which a half and nine in ten of the drops are found: ranges that hold the true figure
-        with 99 % confidence; the largest figure means "that many or more".
+        Periods within which a half and nine in ten of the drops are found: ranges that
+        hold the true figure with 99 % confidence; the largest figure means "that many
+        or more".
     """
 
     confidence_level: float
@@ -493,21 +620,30 @@ class WatchPlan:
         where = "at one site" if self.n_sites == 1 else f"at all {self.n_sites:,} sites"
         half, most = (_range_text(*ends) for ends in (self.median, self.nine_in_ten))
         return (
-            f"With {count(self.cases, 'new case')} of each site in a period, a drop from "
-            f"{percent(self.confidence_level)} to {percent(self.coverage)} {where} is found within {half} "
-            f"(half of the time) and {most} (9 times in 10)."
+            f"With {count(self.cases, 'new case')} of each site in a period, a drop"
+            f" from {percent(self.confidence_level)} to {percent(self.coverage)}"
+            f" {where} is found within {half} (half of the time) and {most} (9 times in"
+            " 10)."
         )
 
 
 def _range_text(low: int, high: int) -> str:
     figure = f"{low}" if low == high else f"{low} to {high}"
-    return f"{figure if high < _MOST_PERIODS else f'{low} or more'} period{'s' * (high > 1)}"
+    return (
+        f"{figure if high < _MOST_PERIODS else f'{low} or more'}"
+        f" period{'s' * (high > 1)}"
+    )
 
 
 def plan_watch(
-    calibration: Checked | Plan, cases: int, coverage: float | None = None, *, false_alarm: float = 0.05
+    calibration: Checked | Plan,
+    cases: int,
+    coverage: float | None = None,
+    *,
+    false_alarm: float = 0.05,
 ) -> tuple[WatchPlan, ...]:
-    """Simulate how soon a drop of the coverage is found, for each level: at all sites, and at one.
+    """Simulate how soon a drop of the coverage is found, for each level: at all sites,
+    and at one.
 
     Parameters
     ----------
@@ -516,7 +652,8 @@ def plan_watch(
     cases : int
         New cases of each site in each period.
     coverage : float, optional
-        Coverage after the drop, from the first period on; 5 points below each level by default.
+        Coverage after the drop, from the first period on; 5 points below each level by
+        default.
     false_alarm : float
         As for `watch`.
 
@@ -527,14 +664,23 @@ def plan_watch(
     """
     from scipy import stats  # which nothing else here needs
 
-    cases, error = integer("cases", cases, low=1, high=10**7), float(fraction("false_alarm", false_alarm))
+    cases, error = (
+        integer("cases", cases, low=1, high=10**7),
+        float(fraction("false_alarm", false_alarm)),
+    )
     design = calibration.selected_designs[0]
     promise, rng = PROMISES[design.promise](), np.random.default_rng(0)
-    shares = [float(kind.share or 0) for kind in design.kinds for _ in range(kind.count)]
+    shares = [
+        float(kind.share or 0) for kind in design.kinds for _ in range(kind.count)
+    ]
     plans = []
     for i in calibration.selected_levels:
         level = float(design.levels[i].confidence_level)
-        low = max(0.0, round(level - 0.05, 9)) if coverage is None else float(fraction("coverage", coverage))
+        low = (
+            max(0.0, round(level - 0.05, 9))
+            if coverage is None
+            else float(fraction("coverage", coverage))
+        )
         if not low < level:
             raise ValueError(f"coverage must be below the level {level:g}, got {low:g}")
         m = len(shares) if promise.is_for_each_case or promise.takes_mixture else 1
@@ -543,8 +689,12 @@ def plan_watch(
             first = np.sort(_simulate(level, low, cases, n_sites, weights, error, rng))
             ranges = []
             for share in (0.5, 0.9):
-                ends = stats.binom.ppf([(1 - _CERTAIN) / 2, (1 + _CERTAIN) / 2], _RUNS, share).astype(int)
-                ranges.append(tuple(first[np.clip([ends[0] - 1, ends[1]], 0, _RUNS - 1)].tolist()))
+                ends = stats.binom.ppf(
+                    [(1 - _CERTAIN) / 2, (1 + _CERTAIN) / 2], _RUNS, share
+                ).astype(int)
+                ranges.append(
+                    tuple(first[np.clip([ends[0] - 1, ends[1]], 0, _RUNS - 1)].tolist())
+                )
             plans.append(WatchPlan(level, low, cases, n_sites, *ranges))
     return tuple(plans)
 
@@ -558,7 +708,8 @@ def _simulate(
     error: float,
     rng: np.random.Generator,
 ) -> Ints:
-    """Return the period of the first alarm in each run; of all sites by their product, half of the evidence.
+    """Return the period of the first alarm in each run; of all sites by their product,
+    half of the evidence.
 
     Leaving the average of the sites out can only delay an alarm.
     """
@@ -570,7 +721,11 @@ def _simulate(
         evidence, _ = _evidence.level_evidence(counts, 1 - level, _RUNS)
         evidence /= 2 if n_sites > 1 else 1
     else:
-        drawn = [share * rng.binomial(cases, 1 - low, size=look.size) for share in shares]
-        evidence = _evidence.bet(np.sum(drawn, axis=0) / cases, 1 - level, look, run, _RUNS)
+        drawn = [
+            share * rng.binomial(cases, 1 - low, size=look.size) for share in shares
+        ]
+        evidence = _evidence.bet(
+            np.sum(drawn, axis=0) / cases, 1 - level, look, run, _RUNS
+        )
     alarms = evidence.reshape(size) * error >= 1
     return np.where(alarms.any(axis=0), alarms.argmax(axis=0) + 1, _MOST_PERIODS)

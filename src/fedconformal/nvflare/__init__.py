@@ -1,10 +1,13 @@
-"""One calibration round on NVIDIA FLARE: an executor at the sites, a controller at the server.
+"""One calibration round on NVIDIA FLARE: an executor at the sites, a controller at the
+server.
 
-``add_conformal`` adds both to a recipe, as FLARE's own ``add_cross_site_evaluation`` does; a training script
-that uses FLARE's Client API answers with ``answer``. ``ConformalRecipe`` is a job of the round alone; authors
-of jobs add ``ConformalController`` and ``ConformalExecutor``, and authors of controllers call ``calibrate``.
-The Calibration is the one that the same reports in files would give; ``read_calibration`` reads it after a
-run. ``check`` asks the sites for its coverage of new cases.
+``add_conformal`` adds both to a recipe, as FLARE's own ``add_cross_site_evaluation``
+does; a training script that uses FLARE's Client API answers with ``answer``.
+``ConformalRecipe`` is a job of the round alone; authors of jobs add
+``ConformalController`` and ``ConformalExecutor``, and authors of controllers call
+``calibrate``. The Calibration is the one that the same reports in files would give;
+``read_calibration`` reads it after a run. ``check`` asks the sites for its coverage of
+new cases.
 """
 
 from importlib import import_module
@@ -17,7 +20,11 @@ need("nvflare", extra="nvflare")
 if TYPE_CHECKING:
     from fedconformal.nvflare._controller import ConformalController, calibrate, check
     from fedconformal.nvflare._executor import ConformalExecutor
-    from fedconformal.nvflare._recipe import ConformalRecipe, add_conformal, read_calibration
+    from fedconformal.nvflare._recipe import (
+        ConformalRecipe,
+        add_conformal,
+        read_calibration,
+    )
     from fedconformal.nvflare._site import answer
     from fedconformal.rounds import Failure
 

@@ -1,4 +1,6 @@
-"""Recipes: a round after the training or a job of the round alone, and the calibration after a run."""
+"""Recipes: a round after the training or a job of the round alone, and the calibration
+after a run.
+"""
 
 from __future__ import annotations
 
@@ -35,24 +37,31 @@ from fedconformal.protocol import sites_needed
 
 SUMMARY = "metrics/metrics_summary.json"
 PATIENCE = 10.0
-"""Seconds that FLARE gets to close a job that is over before its result is read without it."""
+"""Seconds that FLARE gets to close a job that is over before its result is read without
+it.
+"""
 
 
 def add_conformal(
-    recipe: Recipe, plan: Plan, executor: ConformalExecutor | None = None, **options: Any
+    recipe: Recipe,
+    plan: Plan,
+    executor: ConformalExecutor | None = None,
+    **options: Any,
 ) -> None:
     """Add a calibration round to a recipe, after everything that is in it already.
 
     Parameters
     ----------
     recipe : Recipe
-        Any of FLARE's recipes, for example FedAvgRecipe; the model that it trains travels with the plan.
+        Any of FLARE's recipes, for example FedAvgRecipe; the model that it trains
+        travels with the plan.
     plan : Plan
         The plan to be answered.
     executor : ConformalExecutor, optional
-        A subclass with ``scores`` of the job's own, with which the sites answer. Without one each site's own
-        configuration names its function, or the recipe's training script calls `answer`.
-    **options : timeout, model, persistor_id, on_refused, reports, sites, min_sites, check
+        A subclass with ``scores`` of the job's own, with which the sites answer.
+        Without one each site's own configuration names its function, or the recipe's
+        training script calls `answer`.
+    **options : timeout, model, persistor_id, on_refused, reports, sites, ...
         As for `ConformalController`.
 
     Examples
@@ -65,13 +74,15 @@ def add_conformal(
     >>> recipe = Recipe(FedJob(name="training", min_clients=2))
     >>> add_conformal(recipe, fc.plan(n_sites=3, n_points=80), timeout=60)
     """
-    # FLARE's recipes take components of others as filters only; each adds itself to the job as what it is.
+    # FLARE's recipes take components of others as filters only; each adds itself to the
+    # job as what it is.
     recipe.add_server_output_filter(ConformalController(plan, **options))
     recipe.add_client_input_filter(executor or ConformalExecutor())
 
 
 class ConformalRecipe(Recipe):
-    """Job of one calibration round, for sites that have the model already, or get it with the plan.
+    """Job of one calibration round, for sites that have the model already, or get it
+    with the plan.
 
     Parameters
     ----------
@@ -82,15 +93,18 @@ class ConformalRecipe(Recipe):
     name : str
         The name of the job.
     min_clients : int, optional
-        Number of sites that must be connected for the job to start; by default ``min_sites``, or as many as
-        the plan needs for finite thresholds. If fewer are left while it runs, FLARE ends the job.
+        Number of sites that must be connected for the job to start; by default
+        ``min_sites``, or as many as the plan needs for finite thresholds. If fewer are
+        left while it runs, FLARE ends the job.
     **options : timeout, model, on_refused, reports, sites, min_sites, check
         As for `ConformalController`.
 
     Examples
     --------
     >>> import fedconformal as fc
-    >>> recipe = ConformalRecipe(fc.plan(n_sites=3, n_points=80), name="calibrate", min_clients=2)
+    >>> recipe = ConformalRecipe(
+    ...     fc.plan(n_sites=3, n_points=80), name="calibrate", min_clients=2
+    ... )
     >>> recipe.name
     'calibrate'
     """
@@ -114,18 +128,18 @@ class ConformalRecipe(Recipe):
 def read_calibration(result: Any, *, keep: str | Path | None = None) -> Calibration:
     """Read the Calibration of a run, or among the results of a job.
 
-    Of a run it waits for the end of the job, as ``run.get_result()`` does, and lets FLARE stop and clean up
-    after the calibration was read. Where FLARE keeps a job open that is over, as it does when a site died, it
-    does not wait for that.
+    Of a run it waits for the end of the job, as ``run.get_result()`` does, and lets
+    FLARE stop and clean up after the calibration was read. Where FLARE keeps a job open
+    that is over, as it does when a site died, it does not wait for that.
 
     Parameters
     ----------
     result : Run, str or Path
-        What ``recipe.execute(env)`` returned; or a folder that a job's results were downloaded to, at the
-        server the folder of the job.
+        What ``recipe.execute(env)`` returned; or a folder that a job's results were
+        downloaded to, at the server the folder of the job.
     keep : str or Path, optional
-        A folder outside of what FLARE deletes. In it a new one, named by date and plan, gets a copy of the
-        calibration, the reports and the check; the log names it.
+        A folder outside of what FLARE deletes. In it a new one, named by date and plan,
+        gets a copy of the calibration, the reports and the check; the log names it.
 
     Returns
     -------
@@ -135,7 +149,8 @@ def read_calibration(result: Any, *, keep: str | Path | None = None) -> Calibrat
     Raises
     ------
     ValueError
-        If there is none, with the reason and the status of the job, or FLARE has deleted it.
+        If there is none, with the reason and the status of the job, or FLARE has
+        deleted it.
 
     Examples
     --------
@@ -144,7 +159,9 @@ def read_calibration(result: Any, *, keep: str | Path | None = None) -> Calibrat
     >>> import tempfile
     >>> from pathlib import Path
     >>> import fedconformal as fc
-    >>> calibration = fc.conformalize({"north": range(80), "south": range(90)}, confidence_level=0.9)
+    >>> calibration = fc.conformalize(
+    ...     {"north": range(80), "south": range(90)}, confidence_level=0.9
+    ... )
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = Path(folder, "calibration.json").write_text(calibration.to_json())
     ...     read_calibration(folder) == calibration
@@ -154,14 +171,16 @@ def read_calibration(result: Any, *, keep: str | Path | None = None) -> Calibrat
         return _read_folder(Path(result), keep)
     early = tempfile.mkdtemp()
     try:
-        if isinstance(result.exec_env, PocEnv | ProdEnv) and _fetch_early(result, Path(early)):
+        if isinstance(result.exec_env, PocEnv | ProdEnv) and _fetch_early(
+            result, Path(early)
+        ):
             folder: str | None = early
         else:
             folder = result.get_result(clean_up=False)
         if folder is None or not Path(folder).exists():
             raise ValueError(
-                f"FLARE has no result of the job {result.job_id}, or has deleted it: call "
-                "read_calibration(run) in place of run.get_result()"
+                f"FLARE has no result of the job {result.job_id}, or has deleted it:"
+                " call read_calibration(run) in place of run.get_result()"
             )
         status = None if folder == early else result.get_status()
         calibration = _read_folder(Path(folder), keep, status=status)
@@ -175,20 +194,34 @@ def read_calibration(result: Any, *, keep: str | Path | None = None) -> Calibrat
     return calibration
 
 
-def _read_folder(folder: Path, keep: str | Path | None, *, status: str | None = None) -> Calibration:
-    """Read the calibration below a folder of results, and copy what the round has written if asked to."""
+def _read_folder(
+    folder: Path, keep: str | Path | None, *, status: str | None = None
+) -> Calibration:
+    """Read the calibration below a folder of results, and copy what the round has
+    written if asked to.
+    """
     files = list(folder.rglob(CALIBRATION))
     if not files:
-        reasons = [one_line(file.read_text(encoding="utf-8"), 2000) for file in folder.rglob(FAILED)]
-        ended = f"the job ended with the status {status}" if status else "the job has ended"
+        reasons = [
+            one_line(file.read_text(encoding="utf-8"), 2000)
+            for file in folder.rglob(FAILED)
+        ]
+        ended = (
+            f"the job ended with the status {status}" if status else "the job has ended"
+        )
         why = "; ".join(reasons) or f"no {CALIBRATION}, and no reason why"
         raise ValueError(f"{ended}: {why} (its results and logs are in {folder})")
     if len(files) > 1:
-        raise ValueError(f"result must be a folder with one {CALIBRATION} in it, {folder} has {len(files)}")
+        raise ValueError(
+            f"result must be a folder with one {CALIBRATION} in it, {folder} has"
+            f" {len(files)}"
+        )
     calibration = Calibration.read(files[0])
     if keep is not None:
         if Path(keep).exists() and not Path(keep).is_dir():
-            raise ValueError(f"keep must be a folder, got {keep}; the results are in {folder}")
+            raise ValueError(
+                f"keep must be a folder, got {keep}; the results are in {folder}"
+            )
         kept = rounds.new_folder(keep, calibration.plan)
         for name in (CALIBRATION, CHECKED, REPORTS):
             source = files[0].parent / name
@@ -201,16 +234,20 @@ def _read_folder(folder: Path, keep: str | Path | None, *, status: str | None = 
 
 
 def _fetch_early(run: Run, folder: Path) -> bool:
-    """Wait for the end of a job; if FLARE keeps it open when it is over, fetch what the round has written.
+    """Wait for the end of a job; if FLARE keeps it open when it is over, fetch what the
+    round has written.
 
-    FLARE waits up to 15 minutes for word of a site that died, and gives no result away meanwhile. What
-    administrators may read at the server is there; the last that a job writes is the summary of its metrics.
+    FLARE waits up to 15 minutes for word of a site that died, and gives no result away
+    meanwhile. What administrators may read at the server is there; the last that a job
+    writes is the summary of its metrics.
     """
     env, job, deadline = run.exec_env, run.job_id, math.inf
     kits = [env.startup_kit_location] if isinstance(env, ProdEnv) else _find_kits(env)
     if not kits:  # deleted already
         return False
-    session = new_secure_session(env.username, str(kits[-1]), timeout=60.0, study=env.study)
+    session = new_secure_session(
+        env.username, str(kits[-1]), timeout=60.0, study=env.study
+    )
 
     def read(name: str) -> str:
         return str(session.cat_target("server", file=f"{job}/{name}"))
@@ -231,5 +268,7 @@ def _fetch_early(run: Run, folder: Path) -> bool:
 
 
 def _find_kits(env: PocEnv) -> list[Path]:
-    """Return the folders of the administrator of a federation in POC mode, the newest last."""
+    """Return the folders of the administrator of a federation in POC mode, the newest
+    last.
+    """
     return sorted(Path(env.poc_workspace).glob(f"*/prod_*/{env.username}"))

@@ -1,4 +1,6 @@
-"""Site side: settings, log and answers of a site, whichever of FLARE's interfaces it is asked through."""
+"""Site side: settings, log and answers of a site, whichever of FLARE's interfaces it is
+asked through.
+"""
 
 import logging
 import pkgutil
@@ -26,15 +28,21 @@ from fedconformal.protocol._sum_record import SumRecord
 
 FILE, LOG = "fedconformal.toml", "fedconformal-log"
 MODEL, FAILURE = "model", "failure"
-"""Fields of a message: the model beside a question, and the code that is sent instead of an answer."""
-NOWHERE = logging.Logger("nowhere")  # what cannot be written to the site's own log is lost
+"""Fields of a message: the model beside a question, and the code that is sent instead
+of an answer.
+"""
+NOWHERE = logging.Logger(
+    "nowhere"
+)  # what cannot be written to the site's own log is lost
 NOWHERE.addHandler(logging.NullHandler())  # without any handler Python writes to stderr
 
 Sent = str | rounds.Failure
 
 
 class FlareSettings(rounds.Settings):
-    """Content of ``local/fedconformal.toml`` in a site's workspace; everything in it may be left out."""
+    """Content of ``local/fedconformal.toml`` in a site's workspace; everything in it
+    may be left out.
+    """
 
     scores: str | None = None
     check_scores: str | None = None
@@ -42,7 +50,9 @@ class FlareSettings(rounds.Settings):
 
 @dataclass(frozen=True)
 class Home:
-    """Workspace of a site, the name that it was provisioned under, and the job that asks it."""
+    """Workspace of a site, the name that it was provisioned under, and the job that
+    asks it.
+    """
 
     root: Path
     name: str
@@ -60,20 +70,30 @@ class Home:
         return self.root / "local" / FILE
 
     def read_settings(self) -> FlareSettings:
-        """Read the site's settings; ``{site}`` in a text is its name, as simulated sites share one file."""
+        """Read the site's settings; ``{site}`` in a text is its name, as simulated
+        sites share one file.
+        """
         text = self.file.read_text(encoding="utf-8") if self.file.exists() else ""
         with naming_errors(str(self.file)):
             content: dict[str, Any] = {
-                key: value.replace("{site}", self.name) if isinstance(value, str) else value
+                key: (
+                    value.replace("{site}", self.name)
+                    if isinstance(value, str)
+                    else value
+                )
                 for key, value in tomllib.loads(text).items()
             }
             return FlareSettings(**content)
 
     def make_site(self, *, of_checks: bool) -> rounds.Site:
-        """Return the site that answers, unless its ledger or record would be lost with the job."""
+        """Return the site that answers, unless its ledger or record would be lost with
+        the job.
+        """
         settings = self.read_settings()
         if settings.ledger is not None:
-            refuse_wiped("ledger", self.file.parent / settings.ledger, self.root, self.job)
+            refuse_wiped(
+                "ledger", self.file.parent / settings.ledger, self.root, self.job
+            )
         site = settings.make_site(self.name, self.file.parent, of_checks=of_checks)
         if site.policy.sum_with and site.key is not None:
             record = SumRecord.of(site.policy, site.key)
@@ -81,13 +101,17 @@ class Home:
         return site
 
     def open_log(self) -> logging.Logger:
-        """Return a log in a file of the site's workspace that FLARE does not stream to the server.
+        """Return a log in a file of the site's workspace that FLARE does not stream to
+        the server.
 
-        FLARE streams its own logs, and any other file in the folder of a job's logs that the job names; this
-        file is outside of it, and reaches none of FLARE's handlers. FLARE's console shows administrators
-        files of a site with the suffix of a text file; this one has none.
+        FLARE streams its own logs, and any other file in the folder of a job's logs
+        that the job names; this file is outside of it, and reaches none of FLARE's
+        handlers. FLARE's console shows administrators files of a site with the suffix
+        of a text file; this one has none.
         """
-        log = logging.getLogger(f"fedconformal.nvflare.site.{str(self.root).replace('.', '_')}")
+        log = logging.getLogger(
+            f"fedconformal.nvflare.site.{str(self.root).replace('.', '_')}"
+        )
         log.propagate = False
         log.setLevel(logging.INFO)
         if not log.handlers:
@@ -95,12 +119,18 @@ class Home:
             with suppress(OSError):
                 (self.root / LOG).touch(mode=0o600)
                 to_file = logging.FileHandler(self.root / LOG, encoding="utf-8")
-                to_file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+                to_file.setFormatter(
+                    logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+                )
                 log.addHandler(to_file)
         return log
 
     def answer(
-        self, question: rounds.Question, packed: object, compute: Callable[[Plan], Any], model: Any
+        self,
+        question: rounds.Question,
+        packed: object,
+        compute: Callable[[Plan], Any],
+        model: Any,
     ) -> Sent:
         """Answer a question with what the site computes under a model."""
         return question.answer(
@@ -113,14 +143,19 @@ class Home:
 
 
 def refuse_wiped(name: str, path: Path, root: Path, job: str) -> None:
-    """Refuse a file or folder that FLARE deletes: below a simulator's workspace, or that of POC mode."""
+    """Refuse a file or folder that FLARE deletes: below a simulator's workspace, or
+    that of POC mode.
+    """
     if job == SimulatorConstants.JOB_NAME:
         wiped, when = root.parent, "the simulator empties before every run"
     else:
         from nvflare.tool.poc.poc_commands import get_poc_workspace
 
         try:
-            wiped, when = Path(get_poc_workspace()).resolve(), "POC mode deletes after a run"
+            wiped, when = (
+                Path(get_poc_workspace()).resolve(),
+                "POC mode deletes after a run",
+            )
         except OSError:  # it is noted in the user's home, and there is none
             return
     if path.resolve().is_relative_to(wiped) and root.is_relative_to(wiped):
@@ -128,13 +163,17 @@ def refuse_wiped(name: str, path: Path, root: Path, job: str) -> None:
 
 
 def load_function(fl_ctx: FLContext, key: str) -> Any:
-    """Return the function that the site itself names, as ``package.module:function``."""
+    """Return the function that the site itself names, as
+    ``package.module:function``.
+    """
     home = Home.of(fl_ctx)
     path = getattr(home.read_settings(), key)
     if path is None or ":" not in path:
         raise ValueError(
-            f'{key} must be "package.module:function" in {home.file}, a method of a subclass of '
-            f"ConformalExecutor, or come from a training script's answer(), got {path!r}"
+            f'{key} must be "package.module:function" in {home.file}, a method of a'
+            " subclass of "
+            "ConformalExecutor, or come from a training script's answer(), got"
+            f" {path!r}"
         )
     return pkgutil.resolve_name(path)
 
@@ -142,7 +181,9 @@ def load_function(fl_ctx: FLContext, key: str) -> Any:
 def read_field(content: Shareable, name: str, *, beside: str | None = None) -> object:
     """Return the only field of a message, of any type; one other may come beside it."""
     allowed = (ReservedHeaderKey.HEADERS, beside)
-    return rounds.extract_field({key: value for key, value in content.items() if key not in allowed}, name)
+    return rounds.extract_field(
+        {key: value for key, value in content.items() if key not in allowed}, name
+    )
 
 
 def make_answer(question: rounds.Question, sent: Sent) -> Shareable:
@@ -154,9 +195,15 @@ def make_answer(question: rounds.Question, sent: Sent) -> Shareable:
 
 
 def answer_task(
-    executor: Any, task_name: str, shareable: Shareable, fl_ctx: FLContext, signal: Signal
+    executor: Any,
+    task_name: str,
+    shareable: Shareable,
+    fl_ctx: FLContext,
+    signal: Signal,
 ) -> Shareable:
-    """Answer a task of an executor with its own functions, the site's, or the training script's."""
+    """Answer a task of an executor with its own functions, the site's, or the training
+    script's.
+    """
     question = rounds.CHECK if task_name == rounds.CHECK.name else rounds.CALIBRATE
     key = "check_scores" if question is rounds.CHECK else "scores"
     log = NOWHERE
@@ -170,20 +217,35 @@ def answer_task(
         sent: Sent
         if script is not None and getattr(home.read_settings(), key) is None:
             _HOMES[home.job, home.name] = home
-            asked = FLModelUtils.to_shareable(FLModel(params=model, meta={question.asked: packed}))
-            sent = _read_script(script.execute(task_name, asked, fl_ctx, signal), question)
+            asked = FLModelUtils.to_shareable(
+                FLModel(params=model, meta={question.asked: packed})
+            )
+            sent = _read_script(
+                script.execute(task_name, asked, fl_ctx, signal), question
+            )
         else:
             sent = home.answer(
-                question, packed, lambda plan: getattr(executor, key)(plan, model, fl_ctx), model
+                question,
+                packed,
+                lambda plan: getattr(executor, key)(plan, model, fl_ctx),
+                model,
             )
     except BaseException:
         sent = rounds.log_and_mask(rounds.Failure.SITE, log)
-    content = f"only: {sent.meaning}" if isinstance(sent, rounds.Failure) else f"one {question.answered}"
-    executor.log_info(fl_ctx, f"the server receives {content} (more in {LOG} of the site's workspace)", False)
+    content = (
+        f"only: {sent.meaning}"
+        if isinstance(sent, rounds.Failure)
+        else f"one {question.answered}"
+    )
+    executor.log_info(
+        fl_ctx,
+        f"the server receives {content} (more in {LOG} of the site's workspace)",
+        False,
+    )
     return make_answer(question, sent)
 
 
-# -- a training script that answers through FLARE's Client API ---------------------------------------------
+# -- a training script that answers through FLARE's Client API -------------------------
 
 
 _HOMES: dict[tuple[str, str], Home] = {}
@@ -195,17 +257,20 @@ def answer(
     scores: Callable[[Plan, Any], Any],
     check_scores: Callable[[Plan, Any], Any] | None = None,
 ) -> FLModel:
-    """Answer a calibration round, or a check, in a training script that uses FLARE's Client API.
+    """Answer a calibration round, or a check, in a training script that uses FLARE's
+    Client API.
 
-    The answer is the one that a `ConformalExecutor` would give: bounded by the site's own policy, under the
-    name that it was provisioned under, with the report in its own log. An exception becomes a fixed code.
+    The answer is the one that a `ConformalExecutor` would give: bounded by the site's
+    own policy, under the name that it was provisioned under, with the report in its own
+    log. An exception becomes a fixed code.
 
     Parameters
     ----------
     received : FLModel
         What ``flare.receive()`` returned for a task other than training.
     scores : callable
-        Called with the plan and ``received.params``; returns what ``ConformalExecutor.scores`` returns.
+        Called with the plan and ``received.params``; returns what
+        ``ConformalExecutor.scores`` returns.
     check_scores : callable, optional
         The same for new cases, on which the site checks a calibration.
 
@@ -231,19 +296,29 @@ def answer(
         home = _find_home()
         log = home.open_log()
         if compute is None:
-            raise TypeError("check_scores must be a function for sites that check calibrations, got None")
+            raise TypeError(
+                "check_scores must be a function for sites that check calibrations, got"
+                " None"
+            )
         model = received.params
         sent = home.answer(
-            question, received.meta.get(question.asked), lambda plan: compute(plan, model), model
+            question,
+            received.meta.get(question.asked),
+            lambda plan: compute(plan, model),
+            model,
         )
     except BaseException:
         rounds.log_and_mask(rounds.Failure.SITE, log)
     failed = isinstance(sent, rounds.Failure)
-    return FLModel(metrics={FAILURE: int(sent)} if failed else {question.answered: sent})
+    return FLModel(
+        metrics={FAILURE: int(sent)} if failed else {question.answered: sent}
+    )
 
 
 def _find_home() -> Home:
-    """Return the workspace of the site whose training script runs, as FLARE itself, not the server, says."""
+    """Return the workspace of the site whose training script runs, as FLARE itself, not
+    the server, says.
+    """
     import nvflare.client as flare
 
     job, name = flare.get_job_id(), flare.get_site_name()
@@ -273,14 +348,17 @@ def _read_script(result: Shareable, question: rounds.Question) -> Sent:
             return failure
     if not isinstance(metrics.get(question.answered), str):
         raise TypeError(
-            "the training script sent something else than an answer: where flare.is_train() is false, it "
-            "must send fedconformal.nvflare.answer(received, scores)"
+            "the training script sent something else than an answer: where"
+            " flare.is_train() is false, it must send"
+            " fedconformal.nvflare.answer(received, scores)"
         )
     return str(metrics[question.answered])
 
 
 def _arrays(model: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters as arrays where they are PyTorch's tensors, which a script may receive."""
+    """Return parameters as arrays where they are PyTorch's tensors, which a script may
+    receive.
+    """
     return {
         name: value.detach().cpu().numpy() if hasattr(value, "detach") else value
         for name, value in model.items()

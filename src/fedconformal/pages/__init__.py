@@ -1,6 +1,8 @@
-"""Pages for people: the planner, the answer page of a site, and the certificate of a calibration.
+"""Pages for people: the planner, the answer page of a site, and the certificate of a
+calibration.
 
-The certificate needs Jinja2, of the extras ``cli`` and ``web``; serving the planner needs the extra ``web``.
+The certificate needs Jinja2, of the extras ``cli`` and ``web``; serving the planner
+needs the extra ``web``.
 """
 
 from importlib import import_module
@@ -16,7 +18,9 @@ __all__ = ["certificate", "create_app", "serve"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load what serves a page only when it is asked for, and name the extra that it needs."""
+    """Load what serves a page only when it is asked for, and name the extra that it
+    needs.
+    """
     if name not in ("create_app", "serve"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     for module in ("anyio", "jinja2", "starlette", "uvicorn"):

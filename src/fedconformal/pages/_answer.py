@@ -1,4 +1,6 @@
-"""The answer page: one HTML file, the same for everybody, in which a site answers a plan without Python."""
+"""The answer page: one HTML file, the same for everybody, in which a site answers a
+plan without Python.
+"""
 
 import base64
 import hashlib
@@ -7,14 +9,21 @@ import re
 from fedconformal._version import __version__
 from fedconformal.pages._render import read_asset, render
 
-_MODULES = ("documents", "messages", "tables", "plans", "reports", "page")  # each imports earlier ones alone
+_MODULES = (
+    "documents",
+    "messages",
+    "tables",
+    "plans",
+    "reports",
+    "page",
+)  # each imports earlier ones alone
 
 
 def answer_page() -> str:
     """Return the page, with its scripts, its style and the schema of plans inside.
 
-    Its content security policy allows this script and this style, by their hashes, and nothing else: no
-    other address can be reached from it.
+    Its content security policy allows this script and this style, by their hashes, and
+    nothing else: no other address can be reached from it.
     """
     script = join_modules(_MODULES)
     style = read_asset("common.css") + read_asset("answer.css")
@@ -35,7 +44,9 @@ def page_digest(page: str) -> str:
 
 
 def join_modules(names: tuple[str, ...]) -> str:
-    """Return the text of modules as one script: without what only separate files need."""
+    """Return the text of modules as one script: without what only separate files
+    need.
+    """
     text = "\n".join(read_asset(f"answer/{name}.js") for name in names)
     text = re.sub(r"^(?:// @ts-check|import [^;]*;)\n", "", text, flags=re.MULTILINE)
     return re.sub(r"^export ", "", text, flags=re.MULTILINE)

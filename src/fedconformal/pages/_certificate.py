@@ -1,4 +1,6 @@
-"""The certificate of a calibration: one HTML page for people who never open a terminal."""
+"""The certificate of a calibration: one HTML page for people who never open a
+terminal.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,22 @@ from fedconformal.protocol import (
 
 _MOST_ANSWERED = 12  # of which the first page has names; the table has more
 _MOST_CLASSES = 8  # that are columns of a table
-_DETAILS = ("supersedes", "plans_tried", "several_cases", "prevalence")  # not on the first page
-_DROPS = (0.05, 0.1)  # of the coverage, for which the certificate says how many cases detect them
+_DETAILS = (
+    "supersedes",
+    "plans_tried",
+    "several_cases",
+    "prevalence",
+)  # not on the first page
+_DROPS = (
+    0.05,
+    0.1,
+)  # of the coverage, for which the certificate says how many cases detect them
 
 
 class UnverifiedError(ValueError):
-    """A calibration that gets no certificate, because a claim of it was not verified."""
+    """A calibration that gets no certificate, because a claim of it was not
+    verified.
+    """
 
 
 def certificate(
@@ -52,23 +64,27 @@ def certificate(
 ) -> str:
     """Return a page that says what a calibration promises.
 
-    The claim is verified first, by independent code. The page carries the calibration itself, so that whoever
-    holds it can verify it. It needs Jinja2, which comes with the extras ``cli`` and ``web``.
+    The claim is verified first, by independent code. The page carries the calibration
+    itself, so that whoever holds it can verify it. It needs Jinja2, which comes with
+    the extras ``cli`` and ``web``.
 
     Parameters
     ----------
     calibration : Calibration
         With groups of cases or without.
     checks : sequence of Check
-        Findings of sites on later cases; where they have periods, the page shows the `watch`.
+        Findings of sites on later cases; where they have periods, the page shows the
+        `watch`.
     facts : mapping from str to str, optional
-        Facts beside those of the plan: ``name`` of the model, ``purpose``, ``date`` and so on, as in the
-        terms of `plan`.
+        Facts beside those of the plan: ``name`` of the model, ``purpose``, ``date`` and
+        so on, as in the terms of `plan`.
     sets : array-like, optional
-        Prediction sets of cases like those it is meant for, as `Calibration.predict_interval` and
-        `Calibration.predict_set` return them: the page then says how large they are.
+        Prediction sets of cases like those it is meant for, as
+        `Calibration.predict_interval` and `Calibration.predict_set` return them: the
+        page then says how large they are.
     allow_unverified : bool
-        Write the page although a claim cannot be verified; its headline then says NOT VERIFIED.
+        Write the page although a claim cannot be verified; its headline then says NOT
+        VERIFIED.
 
     Returns
     -------
@@ -78,8 +94,8 @@ def certificate(
     Raises
     ------
     ValueError
-        If a claim does not hold or cannot be verified, checks are of another calibration, facts contradict
-        the plan's, or sets do not have its levels.
+        If a claim does not hold or cannot be verified, checks are of another
+        calibration, facts contradict the plan's, or sets do not have its levels.
     MissingExtraError
         If Jinja2 is not installed.
 
@@ -93,21 +109,32 @@ def certificate(
     """
     findings = verify(calibration)
     for verdict in (False,) if allow_unverified else (False, None):
-        if wrong := next((finding for finding in findings if finding.holds is verdict), None):
+        if wrong := next(
+            (finding for finding in findings if finding.holds is verdict), None
+        ):
+            found = f"{wrong.claim}: {wrong.detail}"
+            if verdict is None:
+                raise UnverifiedError(
+                    "this calibration gets no certificate, a claim cannot be verified:"
+                    f" {found}"
+                )
             raise UnverifiedError(
-                "this calibration gets no certificate, "
-                f"{'a claim cannot be verified' if verdict is None else 'its claim does not hold'}: "
-                f"{wrong.claim}: {wrong.detail}"
+                "this calibration gets no certificate, its claim does not hold:"
+                f" {found}"
             )
     all_facts = (calibration.plan.terms.facts or Facts()).with_more(facts or {})
     view = CertificateView(calibration, findings, all_facts, checks, sets)
     style = "\n".join(map(read_asset, ("common.css", "certificate.css")))
     encoded = base64.b64encode((calibration.to_json() + "\n").encode()).decode()
-    return render("certificate.html", view=view, style=style, version=__version__, encoded=encoded)
+    return render(
+        "certificate.html", view=view, style=style, version=__version__, encoded=encoded
+    )
 
 
 class CertificateView:
-    """Values of a certificate: a calibration, the auditor's findings, facts, later checks, and sets."""
+    """Values of a certificate: a calibration, the auditor's findings, facts, later
+    checks, and sets.
+    """
 
     def __init__(
         self,
@@ -117,40 +144,68 @@ class CertificateView:
         checks: Sequence[Check] = (),
         sets: ArrayLike | None = None,
     ) -> None:
-        self.calibration, self.plan, self.findings = calibration, calibration.plan, findings
+        self.calibration, self.plan, self.findings = (
+            calibration,
+            calibration.plan,
+            findings,
+        )
         self.not_verified = [finding for finding in findings if finding.holds is None]
-        self.planned_facts, has_periods = self.plan.terms.facts or Facts(), any(it.period for it in checks)
+        self.planned_facts, has_periods = (
+            self.plan.terms.facts or Facts(),
+            any(it.period for it in checks),
+        )
         self.facts, self.unit = facts.given, self.planned_facts.unit or ""
         self.watch = watch(calibration, checks) if has_periods else None
-        self.assessment = assess(calibration, list(checks)) if checks and not has_periods else None
+        self.assessment = (
+            assess(calibration, list(checks)) if checks and not has_periods else None
+        )
         budget = Budget()
         parts = calibration.parts
-        self.claims = [Claim(self.plan, part.design, budget, calibration, part) for part in parts]
+        self.claims = [
+            Claim(self.plan, part.design, budget, calibration, part) for part in parts
+        ]
         self.levels = [level for claim in self.claims for level in claim.levels]
         self.finite_levels = [level for level in self.levels if level.is_finite]
         finite = [level.claim for level in self.finite_levels]
-        self.promises = list(dict.fromkeys((claim.promise, claim.criterion) for claim in finite))
+        self.promises = list(
+            dict.fromkeys((claim.promise, claim.criterion) for claim in finite)
+        )
         self.score: scores.Score | None = None
-        with suppress(TypeError, ValueError):  # there is none, or one that is not installed here
+        with suppress(
+            TypeError, ValueError
+        ):  # there is none, or one that is not installed here
             self.score = score_of(self.plan.score)
         self.has_label_score = isinstance(self.score, scores.LabelScore)
         self.has_loss_score = isinstance(self.score, scores.LossScore)
-        self.kind, curve = "losses" if self.has_loss_score else "sets", loss_curve(self.plan)
+        self.kind, curve = (
+            "losses" if self.has_loss_score else "sets",
+            loss_curve(self.plan),
+        )
         if curve is not None:
             self.kind = "sums" if curve.starts is None else "answers"
-        losses = [messages.of(design.message).epsilon(design) for design in self.plan.designs]
-        self.epsilon = max((float(loss) for loss in losses if loss is not None), default=None)
-        self.sizes = None if sets is None else _set_sizes(sets, self.plan.confidence_levels)
+        losses = [
+            messages.of(design.message).epsilon(design) for design in self.plan.designs
+        ]
+        self.epsilon = max(
+            (float(loss) for loss in losses if loss is not None), default=None
+        )
+        self.sizes = (
+            None if sets is None else _set_sizes(sets, self.plan.confidence_levels)
+        )
 
     @property
     def headlines(self) -> list[str]:
-        """Sentences of all promises with a finite threshold, with how many groups each is for."""
+        """Sentences of all promises with a finite threshold, with how many groups each
+        is for.
+        """
         promised = Counter(
             (level.claim.promise, level.claim.criterion, level.level, level.claim.delta)
             for level in self.finite_levels
         )
         return [
-            promise.sentence(criterion, level, delta, self._in_groups(n_groups), self.claims[0].words)
+            promise.sentence(
+                criterion, level, delta, self._in_groups(n_groups), self.claims[0].words
+            )
             for (promise, criterion, level, delta), n_groups in promised.items()
         ]
 
@@ -160,32 +215,60 @@ class CertificateView:
         if len(self.claims) == 1:
             return f" of the {self.claims[0].group}"
         groups = self.plan.grouping.counted(len(self.claims))
-        return f" in each of {groups}" if n_groups == len(self.claims) else f" in {n_groups} of {groups}"
+        return (
+            f" in each of {groups}"
+            if n_groups == len(self.claims)
+            else f" in {n_groups} of {groups}"
+        )
 
-    # -- facts, sites and assumptions ----------------------------------------------------------------------
+    # -- facts, sites and assumptions --------------------------------------------------
 
     def fact_rows(self, *, details: bool) -> list[tuple[str, str, bool]]:
-        """Return title and text of facts, and whether each was added to the page and is not in the plan."""
+        """Return title and text of facts, and whether each was added to the page and is
+        not in the plan.
+        """
         planned = self.planned_facts.given.keys() | {"date"}
         facts = sorted(self.facts.items(), key=lambda fact: fact[0] != "purpose")
         return [
-            (_title(name), text, name not in planned) for name, text in facts if (name in _DETAILS) == details
+            (_title(name), text, name not in planned)
+            for name, text in facts
+            if (name in _DETAILS) == details
         ]
 
     @property
     def not_stated(self) -> list[str]:
-        """Titles of the facts that are missing, and of the sizes of sets where no sets were given."""
-        known = self.facts.keys() | {"unit"} | ({"prevalence"} if self.prevalence else set())
-        titles = [_title(name).lower() for name in Facts.model_fields if name not in known]
+        """Titles of the facts that are missing, and of the sizes of sets where no sets
+        were given.
+        """
+        known = (
+            self.facts.keys()
+            | {"unit"}
+            | ({"prevalence"} if self.prevalence else set())
+        )
+        titles = [
+            _title(name).lower() for name in Facts.model_fields if name not in known
+        ]
         return titles + ["sizes of the sets"] * (self.sizes is None)
 
     def named_sizes(self, names: Iterable[str]) -> list[str]:
-        """Return "north (120 cases)" for each name: cases in all groups, answered or else planned."""
+        """Return "north (120 cases)" for each name: cases in all groups, answered or
+        else planned.
+        """
         sizes: Counter[str] = Counter()
         for claim in self.claims:
             designs = claim.planned, claim.design
-            sizes.update({name: kind.n for design in designs for kind in design.kinds for name in kind.names})
-        return [f"{name} ({count(sizes[name], 'case')})" if name in sizes else name for name in sorted(names)]
+            sizes.update(
+                {
+                    name: kind.n
+                    for design in designs
+                    for kind in design.kinds
+                    for name in kind.names
+                }
+            )
+        return [
+            f"{name} ({count(sizes[name], 'case')})" if name in sizes else name
+            for name in sorted(names)
+        ]
 
     @property
     def answered(self) -> list[str]:
@@ -194,29 +277,45 @@ class CertificateView:
         return self.named_sizes(sites) if len(sites) <= _MOST_ANSWERED else []
 
     def assumptions(self, kind: str) -> tuple[str, ...]:
-        """Return the sentences that follow from the plan and from who answered, whatever the file says."""
+        """Return the sentences that follow from the plan and from who answered,
+        whatever the file says.
+        """
         codes = {"assumptions": assumption_codes(self.plan, self.calibration.n_missing)}
-        return assumption_sentences(self.calibration.model_copy(update=codes), AssumptionKind[kind])
+        return assumption_sentences(
+            self.calibration.model_copy(update=codes), AssumptionKind[kind]
+        )
 
-    # -- later checks --------------------------------------------------------------------------------------
+    # -- later checks ------------------------------------------------------------------
 
     def check_rows(self, *, by_group: bool) -> list[SiteCheck]:
-        """Return the findings on all cases of each site, or on its groups where there is none on all.
+        """Return the findings on all cases of each site, or on its groups where there
+        is none on all.
 
         ``by_group`` is for the others.
         """
         rows = self.assessment.rows if self.assessment else ()
         whole = {row.site for row in rows if row.group is None}
-        return [row for row in rows if (row.group is not None and row.site in whole) == by_group]
+        return [
+            row
+            for row in rows
+            if (row.group is not None and row.site in whole) == by_group
+        ]
 
     @property
     def check_plan(self) -> list[list[float]]:
-        """Level, then lower coverages, each with the new cases with which a check detects it."""
+        """Level, then lower coverages, each with the new cases with which a check
+        detects it.
+        """
         if self.kind == "answers" or (self.kind == "sums" and self.score is None):
             return []  # no score can be checked
-        levels = sorted({level.level for level in self.finite_levels if level.level > max(_DROPS)})[:4]
+        levels = sorted(
+            {level.level for level in self.finite_levels if level.level > max(_DROPS)}
+        )[:4]
         lower = {level: [round(level - drop, 9) for drop in _DROPS] for level in levels}
-        return [[level, *chain(*((x, cases_needed(level, x)) for x in lower[level]))] for level in levels]
+        return [
+            [level, *chain(*((x, cases_needed(level, x)) for x in lower[level]))]
+            for level in levels
+        ]
 
     @property
     def watch_rows(self) -> list[WatchRow]:
@@ -226,16 +325,29 @@ class CertificateView:
 
     @property
     def watch_plan(self) -> list[str]:
-        """Sentences about how soon a drop is found with as many cases as sites sent, or with 50 each."""
+        """Sentences about how soon a drop is found with as many cases as sites sent, or
+        with 50 each.
+        """
         if self.plan.is_grouped:
             return []
-        cases = [point.n for row in self.watch_rows if row.site is not None for point in row.points]
+        cases = [
+            point.n
+            for row in self.watch_rows
+            if row.site is not None
+            for point in row.points
+        ]
         number = max(1, sum(cases) // len(cases)) if cases else USUAL_CASES
-        levels = sorted({level.level for level in self.finite_levels if level.level > max(_DROPS)})[:2]
-        plans = [plan for level in levels for plan in plan_watch(self.calibration[level], number)]
+        levels = sorted(
+            {level.level for level in self.finite_levels if level.level > max(_DROPS)}
+        )[:2]
+        plans = [
+            plan
+            for level in levels
+            for plan in plan_watch(self.calibration[level], number)
+        ]
         return [plan.sentence() for plan in plans]
 
-    # -- what sites sent -----------------------------------------------------------------------------------
+    # -- what sites sent ---------------------------------------------------------------
 
     @property
     def answers(self) -> list[Answered]:
@@ -246,11 +358,16 @@ class CertificateView:
     def digests(self) -> dict[str, str]:
         """Beginning of the digest of the report that counted, by site."""
         reports = self.calibration.reports
-        return {received.site: received.report.removeprefix("sha256:")[:12] for received in reports}
+        return {
+            received.site: received.report.removeprefix("sha256:")[:12]
+            for received in reports
+        }
 
     @property
     def prevalence(self) -> tuple[list[str], dict[str, Counter[str]]] | None:
-        """Classes, and the cases of each by site; None without classes, or if they are many."""
+        """Classes, and the cases of each by site; None without classes, or if they are
+        many.
+        """
         classes, by_site = dict[str, None](), dict[str, Counter[str]]()
         for answered in self.answers if self.plan.grouping.by_class else ():
             label = self.plan.grouping.parts_of(answered.claim.label)[1] or ""
@@ -264,37 +381,59 @@ def _title(name: str) -> str:
 
 
 def _set_sizes(sets: ArrayLike, levels: Sequence[float]) -> dict[str, Any]:
-    """Return headers and rows of a table of the sizes of sets, level by level: labels, or widths."""
+    """Return headers and rows of a table of the sizes of sets, level by level: labels,
+    or widths.
+    """
     array = np.asarray(sets)
     array = array[:, :, np.newaxis] if array.ndim == 2 else array
     if array.ndim != 3 or array.shape[2] != len(levels) or array.size == 0:
         raise ValueError(
-            f"sets must have the shape (cases, labels or 2, levels) with {count(len(levels), 'level')}, got "
-            f"{np.shape(sets)}"
+            "sets must have the shape (cases, labels or 2, levels) with"
+            f" {count(len(levels), 'level')}, got {np.shape(sets)}"
         )
-    has_labels, by_level = array.dtype == bool, list(zip(levels, np.moveaxis(array, 2, 0), strict=True))
+    has_labels, by_level = (
+        array.dtype == bool,
+        list(zip(levels, np.moveaxis(array, 2, 0), strict=True)),
+    )
     if not has_labels and array.shape[1] != 2:
-        raise ValueError(f"sets of numbers must have a lower and an upper end, got shape {np.shape(sets)}")
+        raise ValueError(
+            "sets of numbers must have a lower and an upper end, got shape"
+            f" {np.shape(sets)}"
+        )
     n, rows = len(array), []
     if has_labels:
         most = min(array.shape[1], _MOST_CLASSES)
         headers = ["no label", "1 label", *(f"{k} labels" for k in range(2, most + 1))]
         headers[-1] += " or more" * (array.shape[1] > most)
         for level, chosen in by_level:
-            counts = np.bincount(np.minimum(chosen.sum(axis=1), most), minlength=most + 1)
+            counts = np.bincount(
+                np.minimum(chosen.sum(axis=1), most), minlength=most + 1
+            )
             rows.append([percent(level), *(f"{size:,}" for size in counts)])
     else:
-        headers = ["infinite", "empty", "a quarter up to", "half up to", "19 of 20 up to"]
+        headers = [
+            "infinite",
+            "empty",
+            "a quarter up to",
+            "half up to",
+            "19 of 20 up to",
+        ]
         for level, ends in by_level:
             widths = ends[:, 1] - ends[:, 0]
             infinite, empty = np.isposinf(widths), ~(widths >= 0)
-            shares = np.quantile(np.where(empty, 0.0, widths), (0.25, 0.5, 0.95), method="higher")
-            figures = ["infinite" if width == np.inf else f"{width:.4g}" for width in shares]
-            rows.append([percent(level), f"{infinite.sum():,}", f"{empty.sum():,}", *figures])
+            shares = np.quantile(
+                np.where(empty, 0.0, widths), (0.25, 0.5, 0.95), method="higher"
+            )
+            figures = [
+                "infinite" if width == np.inf else f"{width:.4g}" for width in shares
+            ]
+            rows.append(
+                [percent(level), f"{infinite.sum():,}", f"{empty.sum():,}", *figures]
+            )
     return {"n": n, "has_labels": has_labels, "headers": headers, "rows": rows}
 
 
-# -- views of plans and calibrations in notebooks ----------------------------------------------------------
+# -- views of plans and calibrations in notebooks --------------------------------------
 
 
 _MOST_GROUPS = 50
@@ -311,8 +450,8 @@ def notebook_view(document: Document) -> str | None:
     Returns
     -------
     str or None
-        HTML without scripts; None for other documents and where Jinja2 is not installed: then a line of text
-        is shown.
+        HTML without scripts; None for other documents and where Jinja2 is not
+        installed: then a line of text is shown.
     """
     style = read_asset("notebook.css")
     try:
@@ -320,27 +459,45 @@ def notebook_view(document: Document) -> str | None:
             designs, budget = document.designs[:_MOST_GROUPS], Budget()
             claims = [Claim(document, design, budget) for design in designs]
             promises = promise_sentences(document, designs)
-            values = {"plan": document, "claims": claims, "promises": promises, "budget": budget}
+            values = {
+                "plan": document,
+                "claims": claims,
+                "promises": promises,
+                "budget": budget,
+            }
             return render("notebook.html", style=style, **values)
         if isinstance(document, Calibration):
             findings = verify(document)
-            wrong = next((finding for finding in findings if finding.holds is False), None)
+            wrong = next(
+                (finding for finding in findings if finding.holds is False), None
+            )
             view = CertificateView(document, findings, Facts())
-            return render("notebook.html", plan=None, style=style, view=view, wrong=wrong)
+            return render(
+                "notebook.html", plan=None, style=style, view=view, wrong=wrong
+            )
     except MissingExtraError:
         pass
     return None
 
 
 def promise_sentences(plan: Plan, designs: Iterable[Design]) -> list[tuple[float, str]]:
-    """Return each level with the sentence of its promise, empty where no threshold is finite; each once."""
+    """Return each level with the sentence of its promise, empty where no threshold is
+    finite; each once.
+    """
     promised: dict[tuple[float, str], None] = {}
     for design in designs:
         promise, criterion = PROMISES[design.promise](), CRITERIA[design.criterion]()
         delta = None if design.delta is None else float(design.delta)
-        where, claim = " in each group" if plan.is_grouped else "", messages.claim(design, plan.score)
+        where, claim = (
+            " in each group" if plan.is_grouped else "",
+            messages.claim(design, plan.score),
+        )
         for level in design.levels:
             asked = float(level.confidence_level)
-            sentence = promise.sentence(criterion, asked, delta, where, claim) if level.advice is None else ""
+            sentence = (
+                promise.sentence(criterion, asked, delta, where, claim)
+                if level.advice is None
+                else ""
+            )
             promised[asked, sentence] = None
     return list(promised)

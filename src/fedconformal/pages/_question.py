@@ -6,9 +6,23 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
 
-from fedconformal.documents import MOST_NUMBERS, Facts, Label, SiteName, check_public_key
+from fedconformal.documents import (
+    MOST_NUMBERS,
+    Facts,
+    Label,
+    SiteName,
+    check_public_key,
+)
 from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
 from fedconformal.privacy import Bins, Privacy
 from fedconformal.scores import SCORES, LabelScore, LossScore, claim_of, from_name
@@ -31,7 +45,9 @@ SIZES_TABLE = "sites.csv"
 
 
 def _name_in(registry: Mapping[str, object]) -> AfterValidator:
-    return AfterValidator(lambda name: registry[name] and name)  # an unknown name is refused
+    return AfterValidator(
+        lambda name: registry[name] and name
+    )  # an unknown name is refused
 
 
 Points = Annotated[int, Field(ge=1, le=MOST_POINTS)]
@@ -41,13 +57,17 @@ OneOrList = Annotated[
     Annotated[Points, Tag("one")] | Annotated[Sizes, Tag("list")],
     Discriminator(lambda value: "list" if isinstance(value, (list, tuple)) else "one"),
 ]
-"""One size, or one for each site; distinguished first, so that a refusal names the one that was meant."""
+"""One size, or one for each site; distinguished first, so that a refusal names the one
+that was meant.
+"""
 
 
 class StrictModel(BaseModel):
     """Part of a question: strict, and immutable, so that answers can be remembered."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False
+    )
 
 
 class Grid(StrictModel):
@@ -60,7 +80,9 @@ class Grid(StrictModel):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if not self.low < self.high:
-            raise ValueError(f"the range of scores must go up, got {self.low:g} to {self.high:g}")
+            raise ValueError(
+                f"the range of scores must go up, got {self.low:g} to {self.high:g}"
+            )
         if self.high - self.low < 1e-9 * max(abs(self.low), abs(self.high)):
             raise ValueError("the range of scores is too narrow for its bins")
         return self
@@ -77,7 +99,9 @@ class Grid(StrictModel):
 
 
 class PrivacyOptions(Grid):
-    """Differentially private reports: privacy loss, grid and analysis, as `Privacy` has them."""
+    """Differentially private reports: privacy loss, grid and analysis, as `Privacy` has
+    them.
+    """
 
     epsilon: float = Field(ge=0.001, le=100)
     analysis: str = Privacy.analysis
@@ -102,15 +126,22 @@ class PrivacyOptions(Grid):
 class PlanQuestion(StrictModel):
     """A federation and what is wanted of it, as `plan` takes it.
 
-    ``points`` is one number for all sites, or one for each. ``keys`` has a line with the public key of each
-    site. ``missing`` says how many sites never answer, the largest ones, which is no part of a plan.
+    ``points`` is one number for all sites, or one for each. ``keys`` has a line with
+    the public key of each site. ``missing`` says how many sites never answer, the
+    largest ones, which is no part of a plan.
     """
 
     sites: Annotated[int, Field(ge=1, le=MOST_SITES)] | None = None
     points: OneOrList
-    names: Annotated[tuple[SiteName, ...], Field(min_length=1, max_length=MOST_SITES)] | None = None
+    names: (
+        Annotated[tuple[SiteName, ...], Field(min_length=1, max_length=MOST_SITES)]
+        | None
+    ) = None
     score: Annotated[str, _name_in(SCORES)] | None = None
-    classes: Annotated[tuple[Label, ...], Field(min_length=2, max_length=MOST_CLASSES)] | None = None
+    classes: (
+        Annotated[tuple[Label, ...], Field(min_length=2, max_length=MOST_CLASSES)]
+        | None
+    ) = None
     facts: Facts | None = None
     keys: str | None = None
     confidence_level: float = Field(default=0.9, ge=0.01, le=0.9999)
@@ -128,11 +159,22 @@ class PlanQuestion(StrictModel):
     def _makes_sense(self) -> Self:
         if isinstance(self.points, int) and self.sites is None:
             raise ValueError("sites is needed when points is one number")
-        if isinstance(self.points, tuple) and self.sites not in (None, len(self.points)):
-            raise ValueError(f"points lists {len(self.points)} sites, but sites is {self.sites}")
-        for name, most in (("missing", self.missing), ("max_missing", self.max_missing or 0)):
+        if isinstance(self.points, tuple) and self.sites not in (
+            None,
+            len(self.points),
+        ):
+            raise ValueError(
+                f"points lists {len(self.points)} sites, but sites is {self.sites}"
+            )
+        for name, most in (
+            ("missing", self.missing),
+            ("max_missing", self.max_missing or 0),
+        ):
             if most >= self.n_sites:
-                raise ValueError(f"{name} must be below the number of sites, {self.n_sites}, got {most}")
+                raise ValueError(
+                    f"{name} must be below the number of sites, {self.n_sites}, got"
+                    f" {most}"
+                )
         if 2 * self.max_faulty >= self.n_sites - self.missing:
             raise ValueError(
                 "max_faulty must be below half the number of sites that answer, "
@@ -140,8 +182,12 @@ class PlanQuestion(StrictModel):
             )
         self._check_names()
         self._check_sizes()
-        if self.public_keys is not None and set(self.public_keys) != set(self.names or ()):
-            raise ValueError("keys must hold one public key for each named site, and no other")
+        if self.public_keys is not None and set(self.public_keys) != set(
+            self.names or ()
+        ):
+            raise ValueError(
+                "keys must hold one public key for each named site, and no other"
+            )
         if self.score is not None:
             from_name(self.score)  # refuses a score whose parameters have no defaults
         if self.classes is not None and not self.has_label_score:
@@ -155,7 +201,8 @@ class PlanQuestion(StrictModel):
             return
         if isinstance(self.points, int) or len(self.names) != len(self.points):
             raise ValueError(
-                f"points must list one number for each of the {len(self.names)} names, got "
+                f"points must list one number for each of the {len(self.names)} names,"
+                " got "
                 f"{'one for all' if isinstance(self.points, int) else len(self.points)}"
             )
         if len(set(self.names)) < len(self.names):
@@ -167,13 +214,24 @@ class PlanQuestion(StrictModel):
         sizes = set(self.sizes)
         limits = [("", MOST_SIZES, MOST_SITES_BY_SIZES)]
         if self.max_faulty:
-            limits.append(("if sites may be wrong, ", MOST_FAULTY_SIZES, MOST_FAULTY_SITES_BY_SIZES))
+            limits.append(
+                (
+                    "if sites may be wrong, ",
+                    MOST_FAULTY_SIZES,
+                    MOST_FAULTY_SITES_BY_SIZES,
+                )
+            )
         for condition, most_sizes, most_product in limits if len(sizes) > 1 else []:
             if len(sizes) > most_sizes:
-                raise ValueError(f"{condition}sites may have up to {most_sizes} different sizes {_HERE}")
+                raise ValueError(
+                    f"{condition}sites may have up to {most_sizes} different sizes"
+                    f" {_HERE}"
+                )
             if len(sizes) * self.n_sites > most_product:
                 most = f"there may be up to {most_product // len(sizes):,} sites"
-                raise ValueError(f"{condition}with {len(sizes)} different sizes {most} {_HERE}")
+                raise ValueError(
+                    f"{condition}with {len(sizes)} different sizes {most} {_HERE}"
+                )
         if len(sizes) > 1 and self.how_many * len(sizes) > MOST_NUMBERS_BY_SIZES:
             most = f"numbers may be up to {max(1, MOST_NUMBERS_BY_SIZES // len(sizes))}"
             raise ValueError(f"with {len(sizes)} different sizes, {most} {_HERE}")
@@ -181,7 +239,9 @@ class PlanQuestion(StrictModel):
     @property
     def has_label_score(self) -> bool:
         """True if sets are of labels or pixels, so that nothing has a width."""
-        return self.score is not None and isinstance(from_name(self.score), LabelScore | LossScore)
+        return self.score is not None and isinstance(
+            from_name(self.score), LabelScore | LossScore
+        )
 
     @property
     def claim(self) -> str:
@@ -211,7 +271,11 @@ class PlanQuestion(StrictModel):
     @property
     def n_points(self) -> int:
         """Calibration cases in all."""
-        return self.points * self.n_sites if isinstance(self.points, int) else sum(self.points)
+        return (
+            self.points * self.n_sites
+            if isinstance(self.points, int)
+            else sum(self.points)
+        )
 
     @property
     def promised(self) -> Promise:
@@ -224,7 +288,10 @@ class PlanQuestion(StrictModel):
         if self.keys is None:
             return None
         lines = [line.strip() for line in self.keys.splitlines() if line.strip()]
-        pairs = [(name.strip(), key.strip()) for name, _, key in (line.rpartition("=") for line in lines)]
+        pairs = [
+            (name.strip(), key.strip())
+            for name, _, key in (line.rpartition("=") for line in lines)
+        ]
         for name, key in pairs:
             check_public_key(f"the key of {name!r}", key)
         if len(dict(pairs)) < len(pairs):
@@ -256,19 +323,28 @@ class PlanQuestion(StrictModel):
             f"--max-faulty {self.max_faulty}": self.max_faulty > 0,
             f"--numbers {self.how_many}": self.how_many != promise.default_numbers,
             f"--max-missing {self.max_missing}": self.max_missing is not None,
-            f"--curve {self.curve.grid_text if self.curve else ''}": self.curve is not None,
+            f"--curve {self.curve.grid_text if self.curve else ''}": (
+                self.curve is not None
+            ),
             self.privacy.options if self.privacy else "": self.privacy is not None,
-            f"--term {shlex.quote('classes=' + ','.join(self.classes or ()))}": self.classes is not None,
+            f"--term {shlex.quote('classes=' + ','.join(self.classes or ()))}": (
+                self.classes is not None
+            ),
         }
         facts = {} if self.facts is None else self.facts.given
-        options |= {f"--term {shlex.quote(f'{name}={text}')}": True for name, text in facts.items()}
+        options |= {
+            f"--term {shlex.quote(f'{name}={text}')}": True
+            for name, text in facts.items()
+        }
         keys = (self.public_keys or {}).items()
         options |= {f"--key {shlex.quote(f'{name}={key}')}": True for name, key in keys}
         chosen = " ".join(option for option, is_told in options.items() if is_told)
         return f"fedconformal plan {chosen} -o plan.json"
 
     def report_command(self, site: str) -> str:
-        """Return the command by which a site answers: from scores, or from cases where a score is chosen."""
+        """Return the command by which a site answers: from scores, or from cases where
+        a score is chosen.
+        """
         options, table = [f"--site {shlex.quote(site)}"], "scores.csv"
         if self.score is not None:
             score = from_name(self.score)
@@ -277,35 +353,51 @@ class PlanQuestion(StrictModel):
             columns = score.columns or self.classes or ("p0", "p1")
             if score.takes_images:
                 target, columns = "truth", ("probability",)
-            options += [f"--target {target}", *(f"--prediction {shlex.quote(name)}" for name in columns)]
+            options += [
+                f"--target {target}",
+                *(f"--prediction {shlex.quote(name)}" for name in columns),
+            ]
         if self.privacy is not None:
             options.append("--ledger ledger.db --dataset cases")
         if self.curve is not None:
             options.append("--policy policy.toml")
         if self.keys is not None:
             options.append("--sign-with site.key")
-        return f"fedconformal report plan.json {table} {' '.join(options)} -o report.json"
+        return (
+            f"fedconformal report plan.json {table} {' '.join(options)} -o report.json"
+        )
 
     @property
     def ledger_commands(self) -> list[str]:
-        """Commands by which a site sets up its privacy budget; empty without privacy."""
+        """Commands by which a site sets up its privacy budget; empty without
+        privacy.
+        """
         if self.privacy is None:
             return []
-        budget = f"fedconformal ledger budget ledger.db cases {_written(self.privacy.epsilon)}"
+        budget = (
+            "fedconformal ledger budget ledger.db cases"
+            f" {_written(self.privacy.epsilon)}"
+        )
         return ["fedconformal ledger new ledger.db", budget]
 
     @property
     def without_terms(self) -> Self:
-        """The same question without what no solution depends on: facts, keys and names of classes."""
+        """The same question without what no solution depends on: facts, keys and names
+        of classes.
+        """
         return self.model_copy(update={"facts": None, "keys": None, "classes": None})
 
     def _listed_sizes(self) -> str:
-        """Return the sizes on the command line; a table where a name holds what separates names there."""
+        """Return the sizes on the command line; a table where a name holds what
+        separates names there.
+        """
         if self.names is None:
             return ",".join(map(str, self.sizes))
         if any("," in name for name in self.names):
             return SIZES_TABLE
-        pairs = (f"{name}={size}" for name, size in zip(self.names, self.sizes, strict=True))
+        pairs = (
+            f"{name}={size}" for name, size in zip(self.names, self.sizes, strict=True)
+        )
         return shlex.quote(",".join(pairs))
 
 

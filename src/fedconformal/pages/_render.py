@@ -1,4 +1,6 @@
-"""Templates of the pages, in which every printed value is escaped, and the picture of a distribution."""
+"""Templates of the pages, in which every printed value is escaped, and the picture of a
+distribution.
+"""
 
 import math
 import re
@@ -26,17 +28,23 @@ _MOST_NAMES = 200  # of larger federations the rest stays in the calibration
 
 
 def disclosure(design: Design, n: int, site: str) -> str:
-    """Return what leaves a site as its message describes it, in the third person: "1 of its 79 scores"."""
+    """Return what leaves a site as its message describes it, in the third person: "1 of
+    its 79 scores".
+    """
     return re.sub(r"\byour\b", "its", of(design.message).discloses(design, n, site))
 
 
 def has_law(promise: Promise) -> bool:
-    """Return whether a promise has distributions of the coverage, rather than a guarantee alone."""
+    """Return whether a promise has distributions of the coverage, rather than a
+    guarantee alone.
+    """
     return type(promise).law is not Promise.law
 
 
 def expected_mean(design: Design, place: int) -> float | None:
-    """Return the coverage to expect of noisy counts if scores lie evenly over the cells; None for others."""
+    """Return the coverage to expect of noisy counts if scores lie evenly over the
+    cells; None for others.
+    """
     message = of(design.message)
     if not isinstance(message, CurveMessage) or message.epsilon(design) is None:
         return None
@@ -44,7 +52,9 @@ def expected_mean(design: Design, place: int) -> float | None:
 
 
 def width_ratio(covered: float, level: float) -> float:
-    """Return how much wider intervals of normal errors are that cover more than the level; at least 1."""
+    """Return how much wider intervals of normal errors are that cover more than the
+    level; at least 1.
+    """
     if covered <= level:
         return 1.0
     wide, asked = (float(special.ndtri((1 + share) / 2)) for share in (covered, level))
@@ -54,13 +64,20 @@ def width_ratio(covered: float, level: float) -> float:
 def times_as_wide(covered: float, level: float) -> str:
     """Return the ratio of widths, rounded up, for "1.13 times as wide"."""
     ratio = width_ratio(covered, level)
-    return f"over {_MOST_TIMES}" if ratio > _MOST_TIMES else f"{math.ceil(100 * ratio - 1e-9) / 100:.2f}"
+    return (
+        f"over {_MOST_TIMES}"
+        if ratio > _MOST_TIMES
+        else f"{math.ceil(100 * ratio - 1e-9) / 100:.2f}"
+    )
 
 
 def first_names(names: Sequence[str]) -> str:
     """Return the first names, and how many more there are."""
+    shown = _text.listed(list(names[:_MOST_NAMES]))
     more = len(names) - _MOST_NAMES
-    return f"{_text.listed(list(names[:_MOST_NAMES]))}{f' and {more:,} more' if more > 0 else ''}"
+    if more <= 0:
+        return shown
+    return f"{shown} and {more:,} more"
 
 
 @cache
@@ -99,7 +116,11 @@ def _environment() -> Any:
         "floor": lambda share, digits=1: floor_percent(share, digits=digits),
         "general": lambda number, digits=6: f"{number:.{digits}g}",
         "listed": lambda names: _text.listed(list(names)),
-        "likelihood_ratio": lambda loss: Decimal(math.exp(loss)).quantize(Decimal("0.01"), ROUND_CEILING),
+        "likelihood_ratio": (
+            lambda loss: Decimal(math.exp(loss)).quantize(
+                Decimal("0.01"), ROUND_CEILING
+            )
+        ),
         "nearest": lambda share, digits: _text.nearest_percent(share, digits=digits),
         "of_100": lambda share: f"{math.floor(100 * share + 1e-9)} of 100",
         "percent": percent,
@@ -118,20 +139,30 @@ def _environment() -> Any:
 
 
 def _promise_words(promise: Promise, name: str) -> Any:
-    """Return the macro of this name of a promise: its own, or else the one for any promise."""
+    """Return the macro of this name of a promise: its own, or else the one for any
+    promise.
+    """
     general = "promises/default.html"
-    own = _environment().select_template([f"promises/{promise.name}.html", general]).module
-    return getattr(own, name, None) or getattr(_environment().get_template(general).module, name)
+    own = (
+        _environment()
+        .select_template([f"promises/{promise.name}.html", general])
+        .module
+    )
+    return getattr(own, name, None) or getattr(
+        _environment().get_template(general).module, name
+    )
 
 
 def _finalize(value: Any) -> Any:
-    """Spell out control characters, so that no printed text changes the direction of a line."""
+    """Spell out control characters, so that no printed text changes the direction of a
+    line.
+    """
     if isinstance(value, str) and not hasattr(value, "__html__"):
         return _text.visible(value, keep="\n\N{NO-BREAK SPACE}")
     return value
 
 
-# -- the distribution of the coverage as a picture: places for a template in SVG ---------------------------
+# -- the distribution of the coverage as a picture: places for a template in SVG -------
 
 
 _STEPS = 180
@@ -171,7 +202,8 @@ def law_picture(
     Returns
     -------
     str
-        SVG whose colours come from the page's style; empty if the coverage is not random.
+        SVG whose colours come from the page's style; empty if the coverage is not
+        random.
     """
     if law.is_certain:
         return ""
@@ -192,7 +224,8 @@ def law_picture(
     def line(coverages: Floats, densities: Floats) -> str:
         y = base - densities / peak * (base - _ROWS * _ROW - 8)
         return "M" + "L".join(
-            f"{x(float(c)):.1f},{height:.1f}" for c, height in zip(coverages, y, strict=True)
+            f"{x(float(c)):.1f},{height:.1f}"
+            for c, height in zip(coverages, y, strict=True)
         )
 
     def area(coverages: Floats, densities: Floats) -> str:
@@ -210,7 +243,10 @@ def law_picture(
         height=_HEIGHT,
         base=base,
         side=_SIDE,
-        ticks=[(x(tick), tick) for tick in _round_numbers(low, high, most=max(2, width // 64))],
+        ticks=[
+            (x(tick), tick)
+            for tick in _round_numbers(low, high, most=max(2, width // 64))
+        ],
         digit=_DIGIT,
         area=area(middles, ours),
         tail=area(tail_x, tail_y) if tail.any() else None,
@@ -225,7 +261,10 @@ def _round_numbers(low: float, high: float, *, most: int) -> list[float]:
     for decade in range(-9, 1):
         for digit in (1, 2, 5):
             step = digit * 10.0**decade
-            first, last = int(np.ceil(low / step - 1e-9)), int(np.floor(high / step + 1e-9))
+            first, last = (
+                int(np.ceil(low / step - 1e-9)),
+                int(np.floor(high / step + 1e-9)),
+            )
             if last - first + 1 <= most:
                 return [round(i * step, -decade) for i in range(first, last + 1)]
     return []
@@ -234,17 +273,31 @@ def _round_numbers(low: float, high: float, *, most: int) -> list[float]:
 def _place_markers(
     law: Summary, place: Callable[[float], float], width: int, *, is_bound: bool
 ) -> list[dict[str, Any]]:
-    """Mark the level, the mean and the 5 % quantile, each with a label in a row of its own.
+    """Mark the level, the mean and the 5 % quantile, each with a label in a row of its
+    own.
 
-    The line in the middle has the highest label, and the labels of the other two point away from it: no line
-    runs through a label. In a picture too narrow for that, all lines begin below all labels.
+    The line in the middle has the highest label, and the labels of the other two point
+    away from it: no line runs through a label. In a picture too narrow for that, all
+    lines begin below all labels.
     """
     mean, low = floor_percent(law.mean, digits=2), floor_percent(law.low)
     left, middle, right = sorted(
         [
-            (place(law.confidence_level), "law-level", f"asked for: {percent(law.confidence_level)}"),
-            (place(law.mean), "law-mean", f"on average{' at least' if is_bound else ':'} {mean}"),
-            (place(law.low), "law-low", f"{'at most ' if is_bound else ''}1 in 20 below {low}"),
+            (
+                place(law.confidence_level),
+                "law-level",
+                f"asked for: {percent(law.confidence_level)}",
+            ),
+            (
+                place(law.mean),
+                "law-mean",
+                f"on average{' at least' if is_bound else ':'} {mean}",
+            ),
+            (
+                place(law.low),
+                "law-low",
+                f"{'at most ' if is_bound else ''}1 in 20 below {low}",
+            ),
         ]
     )
     markers, fits = [], True
@@ -256,12 +309,20 @@ def _place_markers(
         start, anchor = (x - _GAP, "end") if inside == begin < x else (inside, "start")
         top = y - 10 if inside == begin else y + 5
         markers.append(
-            {"kind": kind, "x": x, "top": top, "text": text, "start": start, "y": y, "anchor": anchor}
+            {
+                "kind": kind,
+                "x": x,
+                "top": top,
+                "text": text,
+                "start": start,
+                "y": y,
+                "anchor": anchor,
+            }
         )
     return markers if fits else [{**marker, "top": _ROWS * _ROW} for marker in markers]
 
 
-# -- a row of checks as a picture --------------------------------------------------------------------------
+# -- a row of checks as a picture ------------------------------------------------------
 
 
 _SHARE_TOP, _SHARE_BASE, _EVIDENCE_TOP, _EVIDENCE_BASE = 24.0, 104.0, 116.0, 164.0
@@ -269,7 +330,8 @@ _LEFT = 62
 
 
 def watch_picture(row: WatchRow, name: str, width: int = 340) -> str:
-    """Draw the coverage of a site by period with its band, and its evidence below; an alarm is marked.
+    """Draw the coverage of a site by period with its band, and its evidence below; an
+    alarm is marked.
 
     Parameters
     ----------
@@ -288,24 +350,38 @@ def watch_picture(row: WatchRow, name: str, width: int = 340) -> str:
     points, last = row.points, max(1, len(row.points) - 1)
     intervals = [point.interval for point in points]
     shares = [point.covered / point.n for point in points]
-    low = min([row.confidence_level, *shares, *(ends[0] for ends in intervals if ends)]) - 0.01
-    most = math.log(max([1 / row.false_alarm, *(point.evidence for point in points)])) * 1.1
+    low = (
+        min([row.confidence_level, *shares, *(ends[0] for ends in intervals if ends)])
+        - 0.01
+    )
+    most = (
+        math.log(max([1 / row.false_alarm, *(point.evidence for point in points)]))
+        * 1.1
+    )
 
     def x(place: int) -> float:
         return round(_LEFT + 6 + place / last * (width - _LEFT - 12), 1)
 
     def y(share: float) -> float:
-        return round(_SHARE_BASE - (share - low) / (1 - low) * (_SHARE_BASE - _SHARE_TOP), 1)
+        return round(
+            _SHARE_BASE - (share - low) / (1 - low) * (_SHARE_BASE - _SHARE_TOP), 1
+        )
 
     def height(evidence: float) -> float:
         share = max(0.0, math.log(max(evidence, 1e-300)) / most)
         return round(_EVIDENCE_BASE - share * (_EVIDENCE_BASE - _EVIDENCE_TOP), 1)
 
     def line(values: list[float]) -> str:
-        places = f"{x(0)},{values[0]}h4" if len(values) == 1 else ""  # one period is a dash
-        return "M" + (places or "L".join(f"{x(i)},{value}" for i, value in enumerate(values)))
+        places = (
+            f"{x(0)},{values[0]}h4" if len(values) == 1 else ""
+        )  # one period is a dash
+        return "M" + (
+            places or "L".join(f"{x(i)},{value}" for i, value in enumerate(values))
+        )
 
-    alarms = [x(i) for i, point in enumerate(points) if point.evidence * row.false_alarm >= 1]
+    alarms = [
+        x(i) for i, point in enumerate(points) if point.evidence * row.false_alarm >= 1
+    ]
     return render(
         "_watch.html",
         row=row,
@@ -315,7 +391,9 @@ def watch_picture(row: WatchRow, name: str, width: int = 340) -> str:
         left=_LEFT,
         level=y(row.confidence_level),
         alarm=height(1 / row.false_alarm),
-        bands=[(x(i), y(ends[0]), y(ends[1])) for i, ends in enumerate(intervals) if ends],
+        bands=[
+            (x(i), y(ends[0]), y(ends[1])) for i, ends in enumerate(intervals) if ends
+        ],
         coverage=line([y(share) for share in shares]),
         evidence=line([height(point.evidence) for point in points]),
         mark=alarms[0] if alarms else None,

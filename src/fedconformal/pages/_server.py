@@ -30,11 +30,13 @@ from fedconformal.pages._render import read_asset, render
 from fedconformal.pages._worker import ANSWERS, Reply, Workers, refuse
 from fedconformal.rounds import PLAN_FILE
 
-# -- the planner as a web application: one page, its assets, and the answers that the page asks for --------
+# -- the planner as a web application: one page, its assets, and the answers that the pa
 
 
 LOOPBACK = ("localhost", "127.0.0.1", "[")
-"""Names of this machine alone; of an IPv6 address, the middleware compares what stands before a colon."""
+"""Names of this machine alone; of an IPv6 address, the middleware compares what stands
+before a colon.
+"""
 
 MOST_BYTES = 128 * 1024
 """Size of the body of a request."""
@@ -43,16 +45,23 @@ _LARGE = {"receive": Report.limit.largest}  # the same where it is more
 _SEARCHES = ("promises", "cases")
 
 TOO_MUCH = (
-    "the answer takes more time or memory than there is for one question here; the command line has no limit"
+    "the answer takes more time or memory than there is for one question here; the"
+    " command line has no limit"
 )
 _MOST_PLANS, _MOST_SEARCHES = 2, 1  # that run at a time
 _PATIENCE = 10.0  # seconds for a client to send a request, and to read the answer
-_GRACE = 0.5  # seconds for an answer that nobody waits for: a new worker would take as long
-_TIMES_BUSY = 6  # how much longer an answer may take on a busy machine, or where time cannot be limited
+_GRACE = (
+    0.5  # seconds for an answer that nobody waits for: a new worker would take as long
+)
+# how much longer an answer may take on a busy machine, or where time cannot be limited
+_TIMES_BUSY = 6
 _GONE, _STOPPED = 499, 503  # nobody reads them
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
+        " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors"
+        " 'none'"
+    ),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -60,9 +69,12 @@ _HEADERS = {
     "Cache-Control": "no-cache",
 }
 _FILE_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; sandbox allow-downloads; frame-ancestors 'none'"
+    "default-src 'none'; style-src 'unsafe-inline'; sandbox allow-downloads;"
+    " frame-ancestors 'none'"
 )
-_TO_BE_SAVED = {"Content-Disposition": 'attachment; filename="answer.html"'}  # it does not run here
+_TO_BE_SAVED = {
+    "Content-Disposition": 'attachment; filename="answer.html"'
+}  # it does not run here
 _ASSETS = {
     "common.css": "text/css",
     "planner.css": "text/css",
@@ -73,7 +85,10 @@ _ASSETS = {
 
 
 def create_app(
-    hosts: Iterable[str] = LOOPBACK, *, folder: str | Path | None = None, seconds: float = 10.0
+    hosts: Iterable[str] = LOOPBACK,
+    *,
+    folder: str | Path | None = None,
+    seconds: float = 10.0,
 ) -> Starlette:
     """Return the planner as an ASGI application.
 
@@ -82,15 +97,16 @@ def create_app(
     hosts : iterable of str
         Names that requests may call it by; others are refused.
     folder : str or Path, optional
-        Where the documents of a calibration are kept: with a plan there, the page goes on from it. Left out,
-        nothing is kept, and the page plans only.
+        Where the documents of a calibration are kept: with a plan there, the page goes
+        on from it. Left out, nothing is kept, and the page plans only.
     seconds : float
         Time on the processor for one answer; a question that takes longer is refused.
 
     Returns
     -------
     Starlette
-        The page, its files and its answers, which are computed in processes of their own.
+        The page, its files and its answers, which are computed in processes of their
+        own.
 
     Raises
     ------
@@ -106,7 +122,10 @@ def create_app(
     names = list(hosts)
     if wild := [name for name in names if "*" in name]:
         raise ValueError(f"hosts must be names without *, got {wild[0]!r}")
-    plans, searches = anyio.CapacityLimiter(_MOST_PLANS), anyio.CapacityLimiter(_MOST_SEARCHES)
+    plans, searches = (
+        anyio.CapacityLimiter(_MOST_PLANS),
+        anyio.CapacityLimiter(_MOST_SEARCHES),
+    )
     kept = None if folder is None else Path(folder).resolve()
     if kept is not None and kept.exists() and not kept.is_dir():
         raise ValueError(f"folder must be a folder, got {folder}")
@@ -131,8 +150,12 @@ def create_app(
     def route(name: str) -> Route:
         async def answer(request: Request) -> Response:
             body = await _body(request, _LARGE.get(name, MOST_BYTES))
-            is_search = name in _SEARCHES or request.query_params.get("compare") == "yes"
-            return await _compute(request, name, body, searches if is_search else plans, workers)
+            is_search = (
+                name in _SEARCHES or request.query_params.get("compare") == "yes"
+            )
+            return await _compute(
+                request, name, body, searches if is_search else plans, workers
+            )
 
         return Route(f"/api/{name}", answer, methods=["POST"])
 
@@ -140,10 +163,17 @@ def create_app(
         routes=[
             Route("/", page),
             Route("/planner", planner),
-            *(Route(f"/assets/{name}", _content(read_asset(name), kind)) for name, kind in _ASSETS.items()),
+            *(
+                Route(f"/assets/{name}", _content(read_asset(name), kind))
+                for name, kind in _ASSETS.items()
+            ),
             *map(route, ANSWERS if kept is None else (*ANSWERS, *DESK)),
             Route("/files/answer.html", _content(answer_page(), headers=_TO_BE_SAVED)),
-            *(_file(kept / name, kind) for name, kind in FILES.items() if kept is not None),
+            *(
+                _file(kept / name, kind)
+                for name, kind in FILES.items()
+                if kept is not None
+            ),
         ],
         middleware=[
             Middleware(_with_headers),
@@ -163,7 +193,9 @@ def _content(
 def _refuse(request: Request, error: Exception) -> Response:
     """Return a refusal with its reason in one sentence, under ``error``."""
     assert isinstance(error, HTTPException)
-    return JSONResponse({"error": error.detail}, status_code=error.status_code, headers=error.headers)
+    return JSONResponse(
+        {"error": error.detail}, status_code=error.status_code, headers=error.headers
+    )
 
 
 def _with_headers(app: ASGIApp) -> ASGIApp:
@@ -183,12 +215,16 @@ def _with_headers(app: ASGIApp) -> ASGIApp:
 
 
 def _file(path: Path, kind: str) -> Route:
-    """Return the route of a file of the desk, which may run no script, whoever wrote it."""
+    """Return the route of a file of the desk, which may run no script, whoever wrote
+    it.
+    """
 
     def answer(request: Request) -> Response:
         if not path.is_file() or path.is_symlink():
             raise HTTPException(404, f"{path.name} is not there")
-        return FileResponse(path, media_type=kind, headers={"Content-Security-Policy": _FILE_POLICY})
+        return FileResponse(
+            path, media_type=kind, headers={"Content-Security-Policy": _FILE_POLICY}
+        )
 
     return Route(f"/files/{path.name}", answer)
 
@@ -198,26 +234,41 @@ async def _body(request: Request, most: int) -> bytes:
     host = request.headers.get("origin", "").partition("://")[2]
     if "origin" in request.headers and host != request.headers.get("host"):
         raise HTTPException(403, "a page of another origin may not ask")
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise HTTPException(415, "the body must be JSON, with the content type application/json")
+    if (
+        request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        != "application/json"
+    ):
+        raise HTTPException(
+            415, "the body must be JSON, with the content type application/json"
+        )
     body = bytearray()
     try:
         with anyio.fail_after(_PATIENCE):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > most:
-                    raise HTTPException(422, f"the body may have up to {most // 1024} KB")
+                    raise HTTPException(
+                        422, f"the body may have up to {most // 1024} KB"
+                    )
     except ClientDisconnect:
         raise HTTPException(400, "the request was cut short") from None
     except TimeoutError:
-        raise HTTPException(408, f"the body must arrive within {_PATIENCE} seconds") from None
+        raise HTTPException(
+            408, f"the body must arrive within {_PATIENCE} seconds"
+        ) from None
     return bytes(body)
 
 
 async def _compute(
-    request: Request, name: str, body: bytes, lane: anyio.CapacityLimiter, workers: Workers
+    request: Request,
+    name: str,
+    body: bytes,
+    lane: anyio.CapacityLimiter,
+    workers: Workers,
 ) -> Response:
-    """Let a worker answer, a few at a time, until it takes too long or nobody waits any more."""
+    """Let a worker answer, a few at a time, until it takes too long or nobody waits any
+    more.
+    """
     reply = Reply(_GONE, "text/plain", "")
 
     async def watch() -> None:
@@ -226,7 +277,9 @@ async def _compute(
         limit(_GRACE)
 
     def limit(seconds: float) -> None:
-        group.cancel_scope.deadline = min(group.cancel_scope.deadline, anyio.current_time() + seconds)
+        group.cancel_scope.deadline = min(
+            group.cancel_scope.deadline, anyio.current_time() + seconds
+        )
 
     try:
         async with anyio.create_task_group() as group:
@@ -236,19 +289,23 @@ async def _compute(
                 reply = refuse(TOO_MUCH)
                 reply = await workers.ask(name, body, request.query_params) or reply
             group.cancel_scope.cancel()
-    except asyncio.CancelledError:  # the server is being stopped, and waits for no answer
+    except (
+        asyncio.CancelledError
+    ):  # the server is being stopped, and waits for no answer
         return Response(status_code=_STOPPED)
     return Response(reply.text, reply.status, media_type=reply.kind)
 
 
-# -- the planner on a port of this machine -----------------------------------------------------------------
+# -- the planner on a port of this machine ---------------------------------------------
 
 
 _MOST_CONNECTIONS = 256
 
 
 class Connection(H11Protocol):
-    """Connection that is cut when its client is slow to send the head of a request or to read an answer."""
+    """Connection that is cut when its client is slow to send the head of a request or
+    to read an answer.
+    """
 
     patience = _PATIENCE
     _deadline: asyncio.TimerHandle | None = None
@@ -335,7 +392,8 @@ def serve(
 
     Examples
     --------
-    It waits for questions until Ctrl-C; `background` does not wait. A port that cannot be had is refused:
+    It waits for questions until Ctrl-C; `background` does not wait. A port that cannot
+    be had is refused:
 
     >>> from fedconformal.pages import serve
     >>> serve(port=84840)
@@ -381,7 +439,9 @@ def background(app: Starlette | None = None) -> Iterator[str]:
     """
     listening = _listen("127.0.0.1", 0)
     server = _server(app or create_app())
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread = threading.Thread(
+        target=server.run, kwargs={"sockets": [listening]}, daemon=True
+    )
     thread.start()
     try:
         yield _address("127.0.0.1", listening)
@@ -424,6 +484,7 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         raise ValueError(
-            f"port {port} of {host}: {error.strerror or error}; --port 0 takes any free port"
+            f"port {port} of {host}: {error.strerror or error}; --port 0 takes any free"
+            " port"
         ) from None
     return listening

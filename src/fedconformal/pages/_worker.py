@@ -1,7 +1,8 @@
-"""Answers to questions to the planner, in processes of their own with a budget of time and memory.
+"""Answers to questions to the planner, in processes of their own with a budget of time
+and memory.
 
-The cost of a question is not known beforehand. So a worker reads and answers it, and is stopped when its
-budget is spent or nobody waits any more, while the server goes on.
+The cost of a question is not known beforehand. So a worker reads and answers it, and is
+stopped when its budget is spent or nobody waits any more, while the server goes on.
 """
 
 import json
@@ -28,13 +29,17 @@ from fedconformal.pages._promises import answer_promises
 from fedconformal.pages._question import PlanQuestion
 
 MEGABYTES = 500
-"""Memory that a worker may take beyond what its libraries take, where the system can limit it."""
+"""Memory that a worker may take beyond what its libraries take, where the system can
+limit it.
+"""
 
 _LONGEST = 2**27  # bytes of an answer
 
 
 class Reply(NamedTuple):
-    """Status, content type and text of an answer; ``is_last`` if the worker takes no further question."""
+    """Status, content type and text of an answer; ``is_last`` if the worker takes no
+    further question.
+    """
 
     status: int
     kind: str
@@ -47,8 +52,11 @@ def refuse(sentence: str, status: int = 422) -> Reply:
     return Reply(status, "application/json", json.dumps({"error": sentence}))
 
 
-def answer(name: str, body: bytes, options: Mapping[str, str], folder: Path | None = None) -> Reply:
-    """Answer a question to ``/api/name`` with the options of its address, or do what the desk is asked to.
+def answer(
+    name: str, body: bytes, options: Mapping[str, str], folder: Path | None = None
+) -> Reply:
+    """Answer a question to ``/api/name`` with the options of its address, or do what
+    the desk is asked to.
 
     Examples
     --------
@@ -69,7 +77,9 @@ def plan(question: PlanQuestion, options: Mapping[str, str]) -> Reply:
     """Return what the page shows of a plan."""
     width = int(min(max(_number(options, "width", "720"), 280), 1200))
     return Reply(
-        200, "text/html", answer_plan(question, compare=options.get("compare") == "yes", width=width)
+        200,
+        "text/html",
+        answer_plan(question, compare=options.get("compare") == "yes", width=width),
     )
 
 
@@ -80,7 +90,9 @@ def promises(question: PlanQuestion, options: Mapping[str, str]) -> Reply:
 
 def cases(question: PlanQuestion, options: Mapping[str, str]) -> Reply:
     """Return the sentence that says how many cases every site needs."""
-    return Reply(200, "text/plain", answer_cases(question, _number(options, "coverage")))
+    return Reply(
+        200, "text/plain", answer_cases(question, _number(options, "coverage"))
+    )
 
 
 def document(question: PlanQuestion, options: Mapping[str, str]) -> Reply:
@@ -104,17 +116,24 @@ def _number(options: Mapping[str, str], name: str, default: str = "nan") -> floa
     return number
 
 
-# -- the worker: a question in a line, an answer in a line --------------------------------------------------
+# -- the worker: a question in a line, an answer in a line -----------------------------
 
 
 def work(questions: BinaryIO, answers: BinaryIO, folder: Path | None = None) -> None:
-    """Answer questions until there are no more, within the time of each and the memory of all."""
+    """Answer questions until there are no more, within the time of each and the memory
+    of all.
+    """
     start = _memory()
     if start:
         import resource
 
-        most, hard = start + MEGABYTES * 2**20, resource.getrlimit(resource.RLIMIT_AS)[1]
-        resource.setrlimit(resource.RLIMIT_AS, (most if hard < 0 else min(most, hard), hard))
+        most, hard = (
+            start + MEGABYTES * 2**20,
+            resource.getrlimit(resource.RLIMIT_AS)[1],
+        )
+        resource.setrlimit(
+            resource.RLIMIT_AS, (most if hard < 0 else min(most, hard), hard)
+        )
     for line in questions:
         seconds, name, body, options = json.loads(line)
         _limit_time(seconds)
@@ -126,13 +145,17 @@ def work(questions: BinaryIO, answers: BinaryIO, folder: Path | None = None) -> 
             traceback.print_exc()
             reply = refuse("the planner failed", 500)
         _limit_time(0)
-        is_last = _memory() > start + MEGABYTES * 2**19  # what is remembered leaves too little
+        is_last = (
+            _memory() > start + MEGABYTES * 2**19
+        )  # what is remembered leaves too little
         answers.write(json.dumps(reply._replace(is_last=is_last)).encode() + b"\n")
         answers.flush()
 
 
 def _memory() -> int:
-    """Return the size of the address space in bytes; 0 where the system does not tell."""
+    """Return the size of the address space in bytes; 0 where the system does not
+    tell.
+    """
     try:
         pages = int(Path("/proc/self/statm").read_bytes().split()[0])
     except OSError:
@@ -141,7 +164,9 @@ def _memory() -> int:
 
 
 def _limit_time(seconds: float) -> None:
-    """Let the system end this process after some time on the processor; 0 takes the limit away."""
+    """Let the system end this process after some time on the processor; 0 takes the
+    limit away.
+    """
     if sys.platform != "win32":
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
@@ -152,7 +177,7 @@ def main(folder: str | None) -> None:
     work(sys.stdin.buffer, answers, None if folder is None else Path(folder))
 
 
-# -- workers of a server -------------------------------------------------------------------------------------
+# -- workers of a server ---------------------------------------------------------------
 
 
 class Workers:
@@ -173,7 +198,10 @@ class Workers:
     async def start(self) -> None:
         """Start a worker; it loads its libraries while others wait for nothing."""
         folder = None if self.folder is None else str(self.folder)
-        code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import main; main({folder!r})"
+        code = (
+            f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import main;"
+            f" main({folder!r})"
+        )
         process = await anyio.open_process(
             [sys.executable, "-c", code],
             stdin=subprocess.PIPE,
@@ -188,17 +216,28 @@ class Workers:
         while self._idle:
             await _end(self._idle.pop())
 
-    async def ask(self, name: str, body: bytes, options: Mapping[str, str]) -> Reply | None:
-        """Return the answer of a worker, or None if it was too much; a cancelled worker is killed."""
+    async def ask(
+        self, name: str, body: bytes, options: Mapping[str, str]
+    ) -> Reply | None:
+        """Return the answer of a worker, or None if it was too much; a cancelled worker
+        is killed.
+        """
         if not self._idle:
             await self.start()
         process, reply = self._idle.pop(), None
-        question: list[Any] = [self.seconds, name, body.decode("latin-1"), dict(options)]
+        question: list[Any] = [
+            self.seconds,
+            name,
+            body.decode("latin-1"),
+            dict(options),
+        ]
         try:
             assert process.stdin is not None
             assert process.stdout is not None
             await process.stdin.send(json.dumps(question).encode() + b"\n")
-            line = await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", _LONGEST)
+            line = await BufferedByteReceiveStream(process.stdout).receive_until(
+                b"\n", _LONGEST
+            )
             reply = Reply(*json.loads(line))
         except (anyio.IncompleteRead, anyio.BrokenResourceError):
             await process.wait()

@@ -1,4 +1,6 @@
-"""Numbers that sites send at one level, with their votes: a ballot that is solved, and candidates for it."""
+"""Numbers that sites send at one level, with their votes: a ballot that is solved, and
+candidates for it.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ class Guarantee:
     mean : float or None
         Lower bound of the mean coverage; None where there is none.
     coverage, probability : float or None
-        The coverage is at least ``coverage`` with at least this probability, or at this share of new sites;
-        None where only the mean is guaranteed.
+        The coverage is at least ``coverage`` with at least this probability, or at this
+        share of new sites; None where only the mean is guaranteed.
 
     Examples
     --------
@@ -52,8 +54,8 @@ class Ballot:
     sites : tuple of SiteKind
         The sites.
     ranks : tuple of tuple of int
-        Ranks that each kind of site sends, in increasing order; n + 1 stands for +inf, none for sites that
-        are not asked.
+        Ranks that each kind of site sends, in increasing order; n + 1 stands for +inf,
+        none for sites that are not asked.
     votes : tuple of tuple of int
         Votes of each number.
 
@@ -70,10 +72,14 @@ class Ballot:
     votes: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def from_ranks(cls, sites: Sequence[SiteKind], ranks: Iterable[tuple[int, ...]]) -> Ballot:
+    def from_ranks(
+        cls, sites: Sequence[SiteKind], ranks: Iterable[tuple[int, ...]]
+    ) -> Ballot:
         """Return a ballot in which every number has one vote."""
         listed = tuple(ranks)
-        return cls(tuple(sites), listed, tuple((1,) * len(numbers) for numbers in listed))
+        return cls(
+            tuple(sites), listed, tuple((1,) * len(numbers) for numbers in listed)
+        )
 
     @property
     def n_sites(self) -> int:
@@ -88,7 +94,10 @@ class Ballot:
     @property
     def total_votes(self) -> int:
         """Votes of all sites."""
-        return sum(kind.count * sum(votes) for kind, votes in zip(self.sites, self.votes, strict=True))
+        return sum(
+            kind.count * sum(votes)
+            for kind, votes in zip(self.sites, self.votes, strict=True)
+        )
 
     @cached_property
     def finite_by_kind(self) -> list[int]:
@@ -102,26 +111,40 @@ class Ballot:
     @property
     def finite_votes(self) -> int:
         """Votes of all finite numbers."""
-        return sum(kind.count * votes for kind, votes in zip(self.sites, self.finite_by_kind, strict=True))
+        return sum(
+            kind.count * votes
+            for kind, votes in zip(self.sites, self.finite_by_kind, strict=True)
+        )
 
     @cached_property
     def arrays(self) -> tuple[Ints, Ints, Ints]:
-        """Sizes, ranks and votes; a number that is not sent has the rank n + 1 and no vote."""
+        """Sizes, ranks and votes; a number that is not sent has the rank n + 1 and no
+        vote.
+        """
         sizes = sizes_of(self.sites)
         return sizes, pad(self.ranks, sizes + 1), pad(self.votes, np.zeros_like(sizes))
 
     def merge(self) -> Ballot:
-        """Return the same ballot with alike sites put together, and without those that are not asked."""
+        """Return the same ballot with alike sites put together, and without those that
+        are not asked.
+        """
         counts: dict[tuple[SiteKind, tuple[int, ...], tuple[int, ...]], int] = {}
         for kind, ranks, votes in zip(self.sites, self.ranks, self.votes, strict=True):
             if ranks:
                 alike = kind.model_copy(update={"names": (), "count": 1}), ranks, votes
                 counts[alike] = counts.get(alike, 0) + kind.count
-        kinds = tuple(kind.model_copy(update={"count": count}) for (kind, _, _), count in counts.items())
-        return Ballot(kinds, tuple(key[1] for key in counts), tuple(key[2] for key in counts))
+        kinds = tuple(
+            kind.model_copy(update={"count": count})
+            for (kind, _, _), count in counts.items()
+        )
+        return Ballot(
+            kinds, tuple(key[1] for key in counts), tuple(key[2] for key in counts)
+        )
 
     def law(self, needed: int, max_faulty: int = 0) -> CoverageLaw:
-        """Return the distribution of the coverage if scores of all sites and new cases are alike."""
+        """Return the distribution of the coverage if scores of all sites and new cases
+        are alike.
+        """
         sizes, ranks, votes = self.arrays
         return CoverageLaw.of_sites(
             OrderStatistics(sizes, ranks),
@@ -134,7 +157,9 @@ class Ballot:
 
 @dataclass(frozen=True)
 class Solution:
-    """A ballot, the votes that the threshold needs, and advice where no votes suffice."""
+    """A ballot, the votes that the threshold needs, and advice where no votes
+    suffice.
+    """
 
     ballot: Ballot
     needed: int
@@ -158,7 +183,9 @@ def counts_of(sites: Sequence[SiteKind]) -> Ints:
 
 
 def pad(rows: Iterable[tuple[int, ...]], fill: Ints) -> Ints:
-    """Return rows of different lengths as an array, the rest filled with a number for each row."""
+    """Return rows of different lengths as an array, the rest filled with a number for
+    each row.
+    """
     listed = list(rows)
     table = np.repeat(np.asarray(fill)[:, None], max([1, *map(len, listed)]), axis=1)
     for i, row in enumerate(listed):
@@ -166,17 +193,20 @@ def pad(rows: Iterable[tuple[int, ...]], fill: Ints) -> Ints:
     return table
 
 
-# -- candidates for sites of different sizes, or for several numbers per site ------------------------------
+# -- candidates for sites of different sizes, or for several numbers per site ----------
 
-# The ranks of a site lie round the level's own rank, moved by an offset and spaced in units of the standard
-# deviation of the site's count of scores below the level's quantile. Votes are in proportion to that standard
-# deviation as well: a number scatters by 1 / sqrt(n), and a weighted median is sharpest with weights inverse
-# to that; with several numbers, votes then count scores, as pooling does.
+# The ranks of a site lie round the level's own rank, moved by an offset and spaced in
+# units of the standard deviation of the site's count of scores below the level's
+# quantile. Votes are in proportion to that standard deviation as well: a number
+# scatters by 1 / sqrt(n), and a weighted median is sharpest with weights inverse to
+# that; with several numbers, votes then count scores, as pooling does.
 
 
 _OFFSETS = np.linspace(-1.5, 1.5, 61)  # of the middle rank, in standard deviations
 _SPACINGS = np.linspace(0.2, 1.4, 17)  # of neighbouring ranks, likewise
-_UNITS = np.array([1, 2, 3, 4, 6, 8, 12])  # votes of the largest site, which sends one number
+_UNITS = np.array(
+    [1, 2, 3, 4, 6, 8, 12]
+)  # votes of the largest site, which sends one number
 _FINEST = 32  # votes of the largest site for each of several numbers, at the most
 _VOTES = 300  # votes per number of all blocks together, about
 _SHARES = 2048  # common shares of one vote each, over the blocks
@@ -218,8 +248,14 @@ class Candidates:
 
     @cached_property
     def is_plain(self) -> bool:
-        """True if all sites have one size, one number and one vote: the setting of the paper."""
-        return self.n_points.size == 1 and self.numbers == 1 and bool((self.weights == 1).all())
+        """True if all sites have one size, one number and one vote: the setting of the
+        paper.
+        """
+        return (
+            self.n_points.size == 1
+            and self.numbers == 1
+            and bool((self.weights == 1).all())
+        )
 
     @cached_property
     def finite(self) -> Ints:
@@ -232,18 +268,30 @@ class Candidates:
         return np.asarray(self.finite.sum(axis=2) @ self.counts)
 
     def tops(self, row: int) -> Ints:
-        """Return the largest finite rank of each block's sites that has a vote; 0 if there is none."""
-        return np.asarray(np.where(self.finite[row] > 0, self.ranks[row], 0).max(axis=1))
+        """Return the largest finite rank of each block's sites that has a vote; 0 if
+        there is none.
+        """
+        return np.asarray(
+            np.where(self.finite[row] > 0, self.ranks[row], 0).max(axis=1)
+        )
 
     def limits(self, max_faulty: int) -> tuple[Ints, Ints]:
-        """Return the fewest and most votes that faulty sites can neither cast nor withhold."""
-        sites = np.repeat(self.weights.sum(axis=2), np.minimum(self.counts, max_faulty), axis=1)
+        """Return the fewest and most votes that faulty sites can neither cast nor
+        withhold.
+        """
+        sites = np.repeat(
+            self.weights.sum(axis=2), np.minimum(self.counts, max_faulty), axis=1
+        )
         lies = np.sort(sites, axis=1)[:, ::-1][:, :max_faulty].sum(axis=1)
         return lies + 1, self.finite_votes - lies
 
 
-def single_candidate(n_points: Ints, counts: Ints, ranks: Ints, weights: Ints | None = None) -> Candidates:
-    """Return one candidate with ranks of shape (blocks, numbers), one vote each by default."""
+def single_candidate(
+    n_points: Ints, counts: Ints, ranks: Ints, weights: Ints | None = None
+) -> Candidates:
+    """Return one candidate with ranks of shape (blocks, numbers), one vote each by
+    default.
+    """
     votes = np.ones(ranks.shape, dtype=np.int64) if weights is None else weights
     return Candidates(n_points, counts, ranks[None], votes[None])
 
@@ -255,7 +303,9 @@ def common_share(sites: Sequence[SiteKind], share: Fraction) -> Candidates:
 
 
 def maxima(sites: Sequence[SiteKind]) -> Candidates:
-    """Return the candidate in which each site sends its largest score; no other has a larger threshold."""
+    """Return the candidate in which each site sends its largest score; no other has a
+    larger threshold.
+    """
     return single_candidate(sizes_of(sites), counts_of(sites), sizes_of(sites)[:, None])
 
 
@@ -268,16 +318,22 @@ def equal_sites(sites: Sequence[SiteKind], goal: Goal) -> Candidates:
 
 
 def share_window(sites: Sequence[SiteKind], goal: Goal) -> tuple[float, float]:
-    """Return the shares at which some site may lie on either side of the level's quantile.
+    """Return the shares at which some site may lie on either side of the level's
+    quantile.
 
-    Outside, each site lies on one side but for a probability of miss / (20 m), by Bernstein's inequality.
+    Outside, each site lies on one side but for a probability of miss / (20 m), by
+    Bernstein's inequality.
     """
     n, level = sizes_of(sites), float(goal.level)
     miss = float(goal.delta) if goal.criterion.takes_delta else 1.0
     doubt = math.log(20 * total_sites(sites) / miss)
-    reach: Floats = doubt / 3 + np.sqrt((doubt / 3) ** 2 + 2 * doubt * n * level * (1 - level))
+    reach: Floats = doubt / 3 + np.sqrt(
+        (doubt / 3) ** 2 + 2 * doubt * n * level * (1 - level)
+    )
     low, high = (level * n - reach) / (n + 1), (level * n + reach + 1) / (n + 1)
-    return max(float(low.min()), 0.0), min(float(high.max()), float((n / (n + 1)).max()))
+    return max(float(low.min()), 0.0), min(
+        float(high.max()), float((n / (n + 1)).max())
+    )
 
 
 def candidates(sites: Sequence[SiteKind], goal: Goal, numbers: int) -> Candidates:
@@ -295,40 +351,66 @@ def candidates(sites: Sequence[SiteKind], goal: Goal, numbers: int) -> Candidate
 
 
 def _one_vote_each(sites: Sequence[SiteKind], goal: Goal) -> tuple[Ints, Ints]:
-    """Return the paper's ranks, and those of other common shares: all that differ, or an even choice."""
+    """Return the paper's ranks, and those of other common shares: all that differ, or
+    an even choice.
+    """
     n, (low, high) = sizes_of(sites), share_window(sites, goal)
-    first, last = np.maximum(1, np.floor(low * (n + 1))), np.minimum(n, np.ceil(high * (n + 1)))
+    first, last = (
+        np.maximum(1, np.floor(low * (n + 1))),
+        np.minimum(n, np.ceil(high * (n + 1))),
+    )
     most = max(1, _SHARES // n.size)
     shares = np.linspace(low, high, most)
     if (last - first + 1).clip(0).sum() <= most:
         ends = zip(first, last, n + 1, strict=True)
-        shares = np.unique(np.concatenate([np.arange(start, stop + 1) / size for start, stop, size in ends]))
-    ranks = np.clip(np.ceil(shares[:, None] * (n + 1) * (1 - 1e-15)), 1, n + 1).astype(np.int64)
+        shares = np.unique(
+            np.concatenate(
+                [np.arange(start, stop + 1) / size for start, stop, size in ends]
+            )
+        )
+    ranks = np.clip(np.ceil(shares[:, None] * (n + 1) * (1 - 1e-15)), 1, n + 1).astype(
+        np.int64
+    )
     ranks = np.concatenate([common_share(sites, goal.level).ranks, ranks[:, :, None]])
     ranks = ranks[(ranks <= n[:, None]).any(axis=(1, 2))]
     return ranks, np.ones_like(ranks)
 
 
-def _spaced(sites: Sequence[SiteKind], goal: Goal, numbers: int) -> Iterator[tuple[Ints, Ints]]:
-    """Yield ranks in equal steps, with votes in proportion to the steps, in one or several roundings."""
+def _spaced(
+    sites: Sequence[SiteKind], goal: Goal, numbers: int
+) -> Iterator[tuple[Ints, Ints]]:
+    """Yield ranks in equal steps, with votes in proportion to the steps, in one or
+    several roundings.
+    """
     n, level = sizes_of(sites), float(goal.level)
     spread = np.sqrt(n * level * (1 - level))
     centres = level * (n + 1.0) + _OFFSETS[:, None] * spread
     finest = max(3, min(_FINEST, _VOTES // n.size))
     for spacing in _UNITS / spread.max() if numbers == 1 else _SPACINGS:
         wanted = np.maximum(1, np.rint(spacing * spread)).astype(np.int64)
-        votes = np.maximum(1, np.rint(wanted * min(1.0, finest / wanted.max()))).astype(np.int64)
+        votes = np.maximum(1, np.rint(wanted * min(1.0, finest / wanted.max()))).astype(
+            np.int64
+        )
         for places, shares in _patterns(numbers):
             width = int(places[-1])
             step = np.clip(wanted, 1, np.maximum(1, (n - 1) // max(width, 1)))
             first = np.rint(centres - width / 2 * step).astype(np.int64)
             first = np.clip(first, 1, np.maximum(1, n - width * step))
-            ranks = np.minimum(first[:, :, None] + places * step[:, None], (n + 1)[:, None])
-            yield ranks, np.broadcast_to((votes // np.gcd.reduce(votes))[:, None] * shares, ranks.shape)
+            ranks = np.minimum(
+                first[:, :, None] + places * step[:, None], (n + 1)[:, None]
+            )
+            yield (
+                ranks,
+                np.broadcast_to(
+                    (votes // np.gcd.reduce(votes))[:, None] * shares, ranks.shape
+                ),
+            )
 
 
 def _patterns(numbers: int) -> Iterator[tuple[Ints, Ints]]:
-    """Yield places of the numbers, in steps from the first, and votes for the scores that they stand for."""
+    """Yield places of the numbers, in steps from the first, and votes for the scores
+    that they stand for.
+    """
     yield np.arange(numbers), np.ones(numbers, dtype=np.int64)
     if numbers >= _STRETCHED:
         yield (

@@ -1,4 +1,6 @@
-"""Choice of ranks and votes for sites that are all alike, with regard to missing sites."""
+"""Choice of ranks and votes for sites that are all alike, with regard to missing
+sites.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,14 @@ from operator import or_
 import numpy as np
 
 from fedconformal._util import Bools, Floats, Ints
-from fedconformal.documents import LARGEST_N, MOST_SITES, Advice, RankRule, SiteKind, total_sites
+from fedconformal.documents import (
+    LARGEST_N,
+    MOST_SITES,
+    Advice,
+    RankRule,
+    SiteKind,
+    total_sites,
+)
 from fedconformal.laws import CoverageLaw, OrderStatistics
 from fedconformal.laws._federation import MOST_CHOICES, leave_out, n_choices
 from fedconformal.laws._votes import Votes, heaviest
@@ -29,17 +38,25 @@ from fedconformal.planning._ballot import (
     single_candidate,
     sizes_of,
 )
-from fedconformal.planning._search import Choice, ExactReferee, best, confirm, satisfies, search
+from fedconformal.planning._search import (
+    Choice,
+    ExactReferee,
+    best,
+    confirm,
+    satisfies,
+    search,
+)
 from fedconformal.planning.criteria import Goal, Outcomes
 
-# -- sites whose numbers can never change the threshold: they need not be asked ----------------------------
+# -- sites whose numbers can never change the threshold: they need not be asked --------
 
 
 _LARGEST_SUM = 200_000  # votes up to which sums are listed exactly
 
 
 def pivotal_sites(weights: Ints, counts: Ints, votes: int) -> Bools:
-    """Return, for each block, whether one of its sites can decide if the votes are reached.
+    """Return, for each block, whether one of its sites can decide if the votes are
+    reached.
 
     Parameters
     ----------
@@ -55,18 +72,30 @@ def pivotal_sites(weights: Ints, counts: Ints, votes: int) -> Bools:
     array of bool
         False only where it is certain that no site of the block can.
     """
-    # Blocks may differ in size alone: what counts is how many sites have the same votes.
+    # Blocks may differ in size alone: what counts is how many sites have the same
+    # votes.
     kinds, which = np.unique(weights, axis=0, return_inverse=True)
     sites = np.bincount(which.ravel(), weights=counts).astype(np.int64)
     # The numbers of a site are ordered, so it casts the sum of its first few.
     cast = [np.unique(row[row > 0]).tolist() for row in np.cumsum(kinds, axis=1)]
-    total = sum(sums[-1] * count for sums, count in zip(cast, sites.tolist(), strict=True) if sums)
-    pivotal = [bool(sums) and _is_pivotal(cast, sites, votes, b, total) for b, sums in enumerate(cast)]
+    total = sum(
+        sums[-1] * count
+        for sums, count in zip(cast, sites.tolist(), strict=True)
+        if sums
+    )
+    pivotal = [
+        bool(sums) and _is_pivotal(cast, sites, votes, b, total)
+        for b, sums in enumerate(cast)
+    ]
     return np.array(pivotal)[which.ravel()]
 
 
-def _is_pivotal(cast: list[list[int]], counts: Ints, votes: int, block: int, total: int) -> bool:
-    """Fill up to just below the votes, the largest casts first; where that fails, list all sums as bits."""
+def _is_pivotal(
+    cast: list[list[int]], counts: Ints, votes: int, block: int, total: int
+) -> bool:
+    """Fill up to just below the votes, the largest casts first; where that fails, list
+    all sums as bits.
+    """
     others: list[int] = (counts - (np.arange(counts.size) == block)).tolist()
     room = votes - 1
     for b in sorted(range(len(cast)), key=lambda b: cast[b][:1], reverse=True):
@@ -84,17 +113,20 @@ def _is_pivotal(cast: list[list[int]], counts: Ints, votes: int, block: int, tot
     return bool((sums >> low) & ((1 << (votes - low)) - 1))
 
 
-# -- missing sites: whether a finite threshold is left, whichever sites do not answer ----------------------
+# -- missing sites: whether a finite threshold is left, whichever sites do not answer --
 
-# The votes are solved again for the sites that answered, and the most that can be needed are all votes of
-# finite numbers. The largest number is then the threshold: if that satisfies the criterion, some does.
+# The votes are solved again for the sites that answered, and the most that can be
+# needed are all votes of finite numbers. The largest number is then the threshold: if
+# that satisfies the criterion, some does.
 
 
 def tolerates_missing(tried: Candidates, row: int, goal: Goal, n_missing: int) -> bool:
-    """Return whether some finite threshold satisfies the criterion, whichever sites are missing.
+    """Return whether some finite threshold satisfies the criterion, whichever sites are
+    missing.
 
-    Without faulty sites one distribution bounds every choice of missing sites. With faulty sites the largest
-    number cannot be the threshold: a bound is tried, then every choice. False where there are too many.
+    Without faulty sites one distribution bounds every choice of missing sites. With
+    faulty sites the largest number cannot be the threshold: a bound is tried, then
+    every choice. False where there are too many.
 
     Parameters
     ----------
@@ -118,25 +150,37 @@ def tolerates_missing(tried: Candidates, row: int, goal: Goal, n_missing: int) -
     if n_choices(np.append(counts, n_missing), n_missing) > MOST_CHOICES:
         return False
     # Large sites do most harm by missing, so they are tried first.
-    choices = sorted(leave_out(counts, n_missing), key=lambda left: int(left @ tried.n_points))
+    choices = sorted(
+        leave_out(counts, n_missing), key=lambda left: int(left @ tried.n_points)
+    )
     return all(_suffices(tried, row, goal, left) for left in choices)
 
 
-def _tolerates_any(tried: Candidates, row: int, goal: Goal, counts: Ints, n_missing: int) -> bool:
+def _tolerates_any(
+    tried: Candidates, row: int, goal: Goal, counts: Ints, n_missing: int
+) -> bool:
     """Return whether the criterion is satisfied whoever is missing, by a bound.
 
-    Let U be the finite votes above the coverage. Whoever is missing and whoever lies, the threshold can be
-    below only if U is at most twice the most votes that faulty sites have, and those of missing ones.
+    Let U be the finite votes above the coverage. Whoever is missing and whoever lies,
+    the threshold can be below only if U is at most twice the most votes that faulty
+    sites have, and those of missing ones.
     """
     by_site, finite = (part[row].sum(axis=1) for part in (tried.weights, tried.finite))
-    lies, missing = heaviest(by_site, counts, goal.max_faulty), heaviest(finite, counts, n_missing)
+    lies, missing = (
+        heaviest(by_site, counts, goal.max_faulty),
+        heaviest(finite, counts, n_missing),
+    )
     votes = int(finite @ counts) - 2 * lies - missing
     enough = votes > 0 and int(counts.sum()) - n_missing > 2 * goal.max_faulty
-    return enough and satisfies(_left(tried, row, counts), votes, replace(goal, max_faulty=0))
+    return enough and satisfies(
+        _left(tried, row, counts), votes, replace(goal, max_faulty=0)
+    )
 
 
 def _suffices(tried: Candidates, row: int, goal: Goal, counts: Ints) -> bool:
-    """Return whether the most votes that faulty sites cannot withhold suffice for these sites."""
+    """Return whether the most votes that faulty sites cannot withhold suffice for these
+    sites.
+    """
     left = _left(tried, row, counts)
     first, last = (int(end[0]) for end in left.limits(goal.max_faulty))
     return last >= first and satisfies(left, last, goal)
@@ -151,11 +195,14 @@ def _left(tried: Candidates, row: int, counts: Ints) -> Candidates:
 def _largest_suffices(tried: Candidates, row: int, goal: Goal, n_missing: int) -> bool:
     """Return whether the largest number satisfies the criterion, whoever is missing.
 
-    It lies below a coverage if the largest numbers of all sites do, so at worst those least likely to lie
-    below are missing. That is the distribution of all votes if as many sites as that are faulty.
+    It lies below a coverage if the largest numbers of all sites do, so at worst those
+    least likely to lie below are missing. That is the distribution of all votes if as
+    many sites as that are faulty.
     """
     there = tried.tops(row) > 0
-    n, tops, counts = (part[there] for part in (tried.n_points, tried.tops(row), tried.counts))
+    n, tops, counts = (
+        part[there] for part in (tried.n_points, tried.tops(row), tried.counts)
+    )
     sites, total = OrderStatistics(n, tops), int(counts.sum())
     law = CoverageLaw.of_sites(sites, counts, server_rank=total, max_faulty=n_missing)
     margin = float(goal.criterion.margin(Outcomes.of_law(law), goal)[0])
@@ -168,11 +215,14 @@ def _largest_suffices(tried: Candidates, row: int, goal: Goal, n_missing: int) -
     return goal.criterion.settles(ExactReferee(pooled, 0, 1, 0), goal)
 
 
-# -- the smallest federation of equal sites that would suffice ---------------------------------------------
+# -- the smallest federation of equal sites that would suffice -------------------------
 
 
-def smallest_federation(sites: Sequence[SiteKind], goal: Goal, share: Fraction | None) -> Advice:
-    """Return the size, and the number of sites of the smallest size, that would suffice for a level.
+def smallest_federation(
+    sites: Sequence[SiteKind], goal: Goal, share: Fraction | None
+) -> Advice:
+    """Return the size, and the number of sites of the smallest size, that would suffice
+    for a level.
 
     Parameters
     ----------
@@ -190,7 +240,9 @@ def smallest_federation(sites: Sequence[SiteKind], goal: Goal, share: Fraction |
         if left <= 2 * f:
             return False
         equal = (SiteKind(count=left, n=n),)
-        return bool(search(maxima(equal) if share is None else common_share(equal, share), goal))
+        return bool(
+            search(maxima(equal) if share is None else common_share(equal, share), goal)
+        )
 
     points = smallest(lambda n: suffices(m, n), start=1, stop=LARGEST_N)
     more = smallest(lambda m: suffices(m, n), start=2 * f + 1, stop=MOST_SITES)
@@ -201,7 +253,9 @@ def smallest_federation(sites: Sequence[SiteKind], goal: Goal, share: Fraction |
 
 
 def smallest(suffices: Callable[[int], bool], *, start: int, stop: int) -> int | None:
-    """Return the smallest number from ``start`` to ``stop`` that suffices, if larger numbers do too."""
+    """Return the smallest number from ``start`` to ``stop`` that suffices, if larger
+    numbers do too.
+    """
     low, high = start, start
     while not suffices(high):
         if high >= stop:
@@ -210,32 +264,43 @@ def smallest(suffices: Callable[[int], bool], *, start: int, stop: int) -> int |
     return low + bisect_left(range(low, high), True, key=suffices)
 
 
-# -- ranks and votes ---------------------------------------------------------------------------------------
+# -- ranks and votes -------------------------------------------------------------------
 
 
 _ALONE = 24  # ranks of the largest site that are tried alone
 
 
-def choose_ranks(sites: Sites, goal: Goal, numbers: int, share: Fraction | None) -> Solution:
-    """Search ranks, weights and votes for sites that are all alike; a share fixes ranks of one vote each."""
+def choose_ranks(
+    sites: Sites, goal: Goal, numbers: int, share: Fraction | None
+) -> Solution:
+    """Search ranks, weights and votes for sites that are all alike; a share fixes ranks
+    of one vote each.
+    """
     choosing = _Choosing(sites, goal)
     choice = choosing.choose(numbers) if share is None else choosing.choose_votes(share)
     rule = None if share is None else RankRule(share=share)
     if choice is None:
         last = maxima(sites) if share is None else common_share(sites, share)
         ballot = _ballot(sites, last.ranks[0], last.weights[0])
-        return Solution(ballot, ballot.n_sites + 1, smallest_federation(sites, goal, share), rule)
+        return Solution(
+            ballot, ballot.n_sites + 1, smallest_federation(sites, goal, share), rule
+        )
     weights, votes = choice.weights, choice.server_rank
     if share is None and not choice.candidates.is_plain:
-        # Sites that may have to stand in for others are asked, even if they could not decide otherwise.
+        # Sites that may have to stand in for others are asked, even if they could not
+        # decide otherwise.
         if not (goal.max_faulty or goal.max_missing):
             weights = weights * pivotal_sites(weights, counts_of(sites), votes)[:, None]
         weights, votes = reduce_votes(weights, votes)
     return Solution(_ballot(sites, choice.ranks, weights), votes, None, rule)
 
 
-def solve_votes(ballot: Ballot, goal: Goal, rule: RankRule | None) -> tuple[int, Advice | None]:
-    """Return the best valid number of votes for ranks that are given, or advice that follows their rule."""
+def solve_votes(
+    ballot: Ballot, goal: Goal, rule: RankRule | None
+) -> tuple[int, Advice | None]:
+    """Return the best valid number of votes for ranks that are given, or advice that
+    follows their rule.
+    """
     choice = best(search(_candidate(ballot), goal), goal)
     if choice is not None:
         return choice.server_rank, None
@@ -244,37 +309,57 @@ def solve_votes(ballot: Ballot, goal: Goal, rule: RankRule | None) -> tuple[int,
 
 
 _MOST_VOTES = 20_000  # up to which a distribution is computed
-_BELOW = np.array([0.3, 0.6, 0.8, 0.9, 0.95, 0.98, 0.99, 1.0])  # of the level, where a bound is tried
+_BELOW = np.array(
+    [0.3, 0.6, 0.8, 0.9, 0.95, 0.98, 0.99, 1.0]
+)  # of the level, where a bound is tried
 
 
 def refutes(ballot: Ballot, votes: int, goal: Goal, most_work: int) -> bool:
-    """Return whether the votes of a plan miss the criterion; by a bound if the law is too much work.
+    """Return whether the votes of a plan miss the criterion; by a bound if the law is
+    too much work.
 
-    ``most_work`` limits the votes times the kinds of sites times the faulty sites and one.
+    ``most_work`` limits the votes times the kinds of sites times the faulty sites and
+    one.
     """
     merged = ballot.merge()
-    is_small = merged.total_votes * len(merged.sites) * (1 + goal.max_faulty) <= most_work
+    is_small = (
+        merged.total_votes * len(merged.sites) * (1 + goal.max_faulty) <= most_work
+    )
     is_computed = is_small and merged.total_votes <= _MOST_VOTES
-    law = Outcomes.of_law(merged.law(votes, goal.max_faulty)) if is_computed else _bound(merged, votes, goal)
-    return float(goal.criterion.margin(law, goal)[0]) < -goal.criterion.margin_error(goal)
+    law = (
+        Outcomes.of_law(merged.law(votes, goal.max_faulty))
+        if is_computed
+        else _bound(merged, votes, goal)
+    )
+    return float(goal.criterion.margin(law, goal)[0]) < -goal.criterion.margin_error(
+        goal
+    )
 
 
 def _bound(ballot: Ballot, votes: int, goal: Goal) -> Outcomes:
-    """Return bounds in favour of a plan: a mean that is not below, a cdf that is not above (Cantelli).
+    """Return bounds in favour of a plan: a mean that is not below, a cdf that is not
+    above (Cantelli).
 
-    With V the votes below a coverage c, P(C > c) = P(V < votes), which is at most
-    Var V / (Var V + (E V - votes + 1)^2) where E V > votes - 1; and E C is at most c + (1 - c) P(C > c).
-    Faulty sites can only make the coverage smaller.
+    With V the votes below a coverage c, P(C > c) = P(V < votes), which is at most Var V
+    / (Var V + (E V - votes + 1)^2) where E V > votes - 1; and E C is at most c + (1 -
+    c) P(C > c). Faulty sites can only make the coverage smaller.
     """
-    sites, counted = OrderStatistics(*ballot.arrays[:2]), Votes(ballot.counts, ballot.arrays[2])
+    sites, counted = (
+        OrderStatistics(*ballot.arrays[:2]),
+        Votes(ballot.counts, ballot.arrays[2]),
+    )
 
     def cdf(c: float) -> Floats:
         below = sites.below(np.array([c]))
         spread, excess = counted.variance(below), counted.mean(below) - votes + 1
-        return np.where(excess > 0, excess**2 / np.maximum(spread + excess**2, 1e-300), 0.0)
+        return np.where(
+            excess > 0, excess**2 / np.maximum(spread + excess**2, 1e-300), 0.0
+        )
 
     def moments() -> tuple[Floats, Floats]:
-        mean = min(c + (1 - c) * (1 - float(cdf(c)[0])) for c in float(goal.level) * _BELOW)
+        mean = min(
+            c + (1 - c) * (1 - float(cdf(c)[0])) for c in float(goal.level) * _BELOW
+        )
         return np.array([mean]), np.zeros(1)
 
     return Outcomes(moments, cdf)
@@ -296,7 +381,9 @@ class _Choosing:
     def __init__(self, sites: Sites, goal: Goal) -> None:
         self.sites, self.goal = sites, goal
         self.settled: list[tuple[Ints, bool]] = []
-        self.tolerates = cache(lambda tried, row, missing: tolerates_missing(tried, row, goal, missing))
+        self.tolerates = cache(
+            lambda tried, row, missing: tolerates_missing(tried, row, goal, missing)
+        )
 
     def choose_votes(self, share: Fraction) -> Choice | None:
         """Return the best votes for ranks that follow a share."""
@@ -312,21 +399,31 @@ class _Choosing:
         """
         sites, goal, choice = self.sites, self.goal, None
         accepts = self._accepts if goal.max_missing else None
-        pool = search(maxima(sites), goal, accepts)  # the last resort, which tolerates most
+        pool = search(
+            maxima(sites), goal, accepts
+        )  # the last resort, which tolerates most
         if not pool:
             return None
         pool += (alone := self._alone())
         limit = min((choice.cost(goal) for choice in alone), default=math.inf)
         for r in range(1, numbers + 1):
             pool += search(candidates(sites, goal, r), goal, accepts)
-            while (picked := self._pick(pool, limit)) is not None and not picked.is_exact:
-                pool = [other for other in pool if other is not picked] + confirm(picked, goal)
-            if picked is not None and (choice is None or picked.cost(goal) <= choice.cost(goal)):
+            while (
+                picked := self._pick(pool, limit)
+            ) is not None and not picked.is_exact:
+                pool = [other for other in pool if other is not picked] + confirm(
+                    picked, goal
+                )
+            if picked is not None and (
+                choice is None or picked.cost(goal) <= choice.cost(goal)
+            ):
                 choice, limit = picked, min(limit, picked.cost(goal))
         return choice
 
     def _accepts(self, tried: Candidates, row: int) -> bool:
-        """Return whether enough sites may be missing if none is faulty: the largest ranks decide."""
+        """Return whether enough sites may be missing if none is faulty: the largest
+        ranks decide.
+        """
         tops = tried.tops(row)
         for others, tolerated in self.settled:
             if np.all(tops >= others if tolerated else tops <= others):
@@ -338,7 +435,9 @@ class _Choosing:
         return tolerated
 
     def _alone(self) -> list[Choice]:
-        """Return the largest site alone, where there is one largest and it may decide."""
+        """Return the largest site alone, where there is one largest and it may
+        decide.
+        """
         sizes, goal = sizes_of(self.sites), self.goal
         largest = int(np.argmax(sizes))
         n = int(sizes[largest])
@@ -347,39 +446,72 @@ class _Choosing:
         if several or rank > n or not goal.criterion.heeds_spread:
             return []
         means = [l / (n + 1) for l in range(rank, min(rank + _ALONE, n + 1))]
-        costs = [goal.criterion.cost(mean, mean * (1 - mean) / (n + 2), goal) for mean in means]
+        costs = [
+            goal.criterion.cost(mean, mean * (1 - mean) / (n + 2), goal)
+            for mean in means
+        ]
         i = int(np.argmin(costs))
         here = (np.arange(sizes.size) == largest)[:, None]
         ranks = np.where(here, rank + i, sizes[:, None] + 1)
-        tried = single_candidate(sizes, counts_of(self.sites), ranks, here.astype(np.int64))
+        tried = single_candidate(
+            sizes, counts_of(self.sites), ranks, here.astype(np.int64)
+        )
         return [Choice(tried, 0, 1, means[i], means[i] * (1 - means[i]) / (n + 2))]
 
     def _pick(self, pool: list[Choice], limit: float) -> Choice | None:
-        """Return the best choice, or one up to a limit that tolerates a missing site if the best does not."""
+        """Return the best choice, or one up to a limit that tolerates a missing site if
+        the best does not.
+        """
         goal, first = self.goal, best(pool, self.goal)
         ordered = sorted(pool, key=lambda choice: choice.cost(goal))
-        if goal.max_missing and goal.max_faulty:  # what lies can do depends on the weights too
-            return next((c for c in ordered if self.tolerates(c.candidates, c.row, goal.max_missing)), None)
+        if (
+            goal.max_missing and goal.max_faulty
+        ):  # what lies can do depends on the weights too
+            return next(
+                (
+                    c
+                    for c in ordered
+                    if self.tolerates(c.candidates, c.row, goal.max_missing)
+                ),
+                None,
+            )
         if not goal.criterion.heeds_spread and first is not None:
-            first = next((choice for choice in [first, *ordered] if _all_pivotal(choice)), first)
+            first = next(
+                (choice for choice in [first, *ordered] if _all_pivotal(choice)), first
+            )
         if goal.max_missing is not None or first is None:
             return first
         lowest = first.cost(goal)
         limit = min(limit, goal.criterion.missing_slack(lowest, goal))
-        near = [first, *(choice for choice in ordered if lowest < choice.cost(goal) <= limit)]
-        return next((c for c in near if len(near) > 1 and self.tolerates(c.candidates, c.row, 1)), first)
+        near = [
+            first,
+            *(choice for choice in ordered if lowest < choice.cost(goal) <= limit),
+        ]
+        return next(
+            (
+                c
+                for c in near
+                if len(near) > 1 and self.tolerates(c.candidates, c.row, 1)
+            ),
+            first,
+        )
 
 
 def _all_pivotal(choice: Choice) -> bool:
-    """Return whether every site can change the threshold, but for those too small for their rank."""
-    pivotal = pivotal_sites(choice.weights, choice.candidates.counts, choice.server_rank)
+    """Return whether every site can change the threshold, but for those too small for
+    their rank.
+    """
+    pivotal = pivotal_sites(
+        choice.weights, choice.candidates.counts, choice.server_rank
+    )
     return bool(pivotal[choice.weights.any(axis=1)].all())
 
 
 def reduce_votes(weights: Ints, votes: int) -> tuple[Ints, int]:
     """Return weights divided by whatever divides them all, and the votes needed.
 
-    Votes come in multiples of that, so as many are reached exactly if the next multiple is.
+    Votes come in multiples of that, so as many are reached exactly if the next multiple
+    is.
     """
     unit = int(np.gcd.reduce(weights, axis=None))
     return weights // unit, -(-votes // unit)

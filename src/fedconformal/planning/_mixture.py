@@ -1,15 +1,19 @@
-"""A promise for a known mixture of independent sites, whose distributions may differ in any way.
+"""A promise for a known mixture of independent sites, whose distributions may differ in
+any way.
 
-Site j, of n_j scores, sends those of the ranks l_j1 < l_j2 < ..., and a new point comes from it with
-probability w_j. Number i has votes in proportion to w_j (l_ji - l_j,i-1) / (n_j + 1), so the votes of all
-numbers up to t are in proportion to a count that never exceeds what the sites' scores, and one unseen point
-of each, would give. A threshold at which they reach the level covers the mixture with that mean probability
-if each site's scores, with that of the unseen point, are exchangeable given the scores of the other sites.
+Site j, of n_j scores, sends those of the ranks l_j1 < l_j2 < ..., and a new point comes
+from it with probability w_j. Number i has votes in proportion to w_j (l_ji - l_j,i-1) /
+(n_j + 1), so the votes of all numbers up to t are in proportion to a count that never
+exceeds what the sites' scores, and one unseen point of each, would give. A threshold at
+which they reach the level covers the mixture with that mean probability if each site's
+scores, with that of the unseen point, are exchangeable given the scores of the other
+sites.
 
-What a site's numbers say of its share of scores below t is a staircase under the true one. With l_0 = 0, a
-site of n scores that sends the ranks l_1 < ... < l_r shows on average sum_i (l_i - l_{i-1}) P(v_i <= t) of
-them. For one t the best ranks follow from dynamic programming, for each size alone; the smallest t at which
-all sites together show the level follows by bisection. P is that of a federation whose sites differ: the
+What a site's numbers say of its share of scores below t is a staircase under the true
+one. With l_0 = 0, a site of n scores that sends the ranks l_1 < ... < l_r shows on
+average sum_i (l_i - l_{i-1}) P(v_i <= t) of them. For one t the best ranks follow from
+dynamic programming, for each size alone; the smallest t at which all sites together
+show the level follows by bisection. P is that of a federation whose sites differ: the
 yardstick that compares plans, all of them valid. No guarantee rests on it.
 """
 
@@ -36,12 +40,15 @@ _LARGEST_DENOMINATOR = 10**40
 
 @PROMISES.register
 class Mixture(Promise):
-    """New points that come with known shares from independent sites, which may differ in any way.
+    """New points that come with known shares from independent sites, which may differ
+    in any way.
 
     Examples
     --------
     >>> import fedconformal as fc
-    >>> plan = fc.plan(n_points={"A": 100, "B": 50}, promise="mixture", mixture={"A": 1, "B": 3})
+    >>> plan = fc.plan(
+    ...     n_points={"A": 100, "B": 50}, promise="mixture", mixture={"A": 1, "B": 3}
+    ... )
     >>> {site: str(share) for site, share in plan.mixture.items()}
     {'A': '1/4', 'B': '3/4'}
     """
@@ -59,57 +66,91 @@ class Mixture(Promise):
     among: ClassVar[str] = " in the mixture"
     pools: ClassVar[bool] = False
     fixes_ranks: ClassVar[bool] = True
-    no_faulty: ClassVar[str] = "a wrong report breaks the promise to its own site's share"
+    no_faulty: ClassVar[str] = (
+        "a wrong report breaks the promise to its own site's share"
+    )
     missing_remedy: ClassVar[str] = "it counts zero here, whatever its cases are like"
 
     def accepts(self, criterion: Criterion) -> bool:
         """Accept the mean coverage, and nothing beyond it."""
         return criterion.is_mean and not criterion.trades_up
 
-    def check_goal(self, goal: Goal, *, is_open: bool, is_searched: bool = True, numbers: int = 1) -> None:
+    def check_goal(
+        self, goal: Goal, *, is_open: bool, is_searched: bool = True, numbers: int = 1
+    ) -> None:
         """Refuse what the counting of a mixture cannot serve."""
-        super().check_goal(goal, is_open=is_open, is_searched=is_searched, numbers=numbers)
+        super().check_goal(
+            goal, is_open=is_open, is_searched=is_searched, numbers=numbers
+        )
         if is_open:
             raise ValueError(
-                "promise 'mixture' needs n_points: the votes of a site depend on its number of scores"
+                "promise 'mixture' needs n_points: the votes of a site depend on its"
+                " number of scores"
             )
 
     def check_solution(self, solution: Solution, goal: Goal) -> None:
-        """Refuse shares that do not add up to 1, and votes that count more than there is."""
+        """Refuse shares that do not add up to 1, and votes that count more than there
+        is.
+        """
         ballot = solution.ballot
         check_shares(ballot.sites)
-        if any(ranks and not kind.share for kind, ranks in zip(ballot.sites, ballot.ranks, strict=True)):
+        if any(
+            ranks and not kind.share
+            for kind, ranks in zip(ballot.sites, ballot.ranks, strict=True)
+        ):
             raise ValueError("a site without a share of the mixture is not asked")
         if solution.is_finite and solution.needed < goal.level * _unit(ballot):
-            raise ValueError("the votes needed are too few for a promise to this mixture")
+            raise ValueError(
+                "the votes needed are too few for a promise to this mixture"
+            )
         rows = zip(ballot.sites, ballot.ranks, strict=True)
-        if not solution.is_finite and any(ranks and ranks[-1] < kind.n for kind, ranks in rows):
-            raise ValueError("where a level is not reached sites send their largest score")
+        if not solution.is_finite and any(
+            ranks and ranks[-1] < kind.n for kind, ranks in rows
+        ):
+            raise ValueError(
+                "where a level is not reached sites send their largest score"
+            )
 
-    # -- ranks and votes -------------------------------------------------------------------------------
+    # -- ranks and votes ---------------------------------------------------------------
 
-    def choose(self, sites: Sites, goal: Goal, numbers: int, share: Fraction | None) -> Solution:
-        """Return steps that follow the sites' counts, and votes that count the mixture."""
+    def choose(
+        self, sites: Sites, goal: Goal, numbers: int, share: Fraction | None
+    ) -> Solution:
+        """Return steps that follow the sites' counts, and votes that count the
+        mixture.
+        """
         ranks = _ranks(sites, goal, numbers)
         missing = goal.max_missing or 0
         for tried in (ranks, {n: (*each[:-1], n) for n, each in ranks.items()}):
             ballot = _ballot(sites, tried)
             needed = math.ceil(goal.level * _unit(ballot))
             solution = Solution(ballot, needed)
-            if ballot.finite_votes >= needed > 0 and self.tolerates(solution, goal, missing):
+            if ballot.finite_votes >= needed > 0 and self.tolerates(
+                solution, goal, missing
+            ):
                 return solution
-        return Solution(ballot, ballot.total_votes + 1, advise_mixture(sites, goal, missing))
+        return Solution(
+            ballot, ballot.total_votes + 1, advise_mixture(sites, goal, missing)
+        )
 
     def solve(self, planned: Solution, answered: Ballot, goal: Goal) -> Solution:
-        """Keep the votes that were planned: a missing site counts zero, and the shares stay as they are."""
+        """Keep the votes that were planned: a missing site counts zero, and the shares
+        stay as they are.
+        """
         if planned.is_finite and answered.finite_votes >= planned.needed:
             return Solution(answered, planned.needed)
-        return Solution(answered, answered.total_votes + 1, advise_mixture(answered.sites, goal, 0))
+        return Solution(
+            answered, answered.total_votes + 1, advise_mixture(answered.sites, goal, 0)
+        )
 
     def tolerates(self, solution: Solution, goal: Goal, n_missing: int) -> bool:
-        """Return whether the votes of the others suffice if the sites with most votes are missing."""
+        """Return whether the votes of the others suffice if the sites with most votes
+        are missing.
+        """
         ballot = solution.ballot
-        lost = heaviest(ballot.finite_by_kind, (kind.count for kind in ballot.sites), n_missing)
+        lost = heaviest(
+            ballot.finite_by_kind, (kind.count for kind in ballot.sites), n_missing
+        )
         return ballot.finite_votes - lost >= solution.needed
 
     def guarantee(self, solution: Solution, goal: Goal) -> Guarantee:
@@ -121,37 +162,49 @@ class Mixture(Promise):
             raise ValueError("for a promise to a mixture every site has a share")
         return Guarantee(float(Fraction(solution.needed) / unit))
 
-    # -- words -----------------------------------------------------------------------------------------
+    # -- words -------------------------------------------------------------------------
 
     def options(self) -> str:
         """For a mixture."""
         return "for a known mixture of the sites"
 
     def assumed(self) -> str:
-        """Assume known shares, and scores of each site that are exchangeable given the other sites."""
+        """Assume known shares, and scores of each site that are exchangeable given the
+        other sites.
+        """
         return (
-            "A new case comes from each site with the share that the plan says. Given the model and the "
-            "scores of the other sites, the calibration scores of a site and the score of a new case of "
-            "that site are exchangeable, as they are if sites are independent of each other, and the model "
-            "was not trained on the calibration data; the distributions of the sites may differ in any way. "
-            "A site that did not answer counts as if none of its cases were covered."
+            "A new case comes from each site with the share that the plan says. Given"
+            " the model and the scores of the other sites, the calibration scores of a"
+            " site and the score of a new case of that site are exchangeable, as they"
+            " are if sites are independent of each other, and the model was not trained"
+            " on the calibration data; the distributions of the sites may differ in any"
+            " way. A site that did not answer counts as if none of its cases were"
+            " covered."
         )
 
     def shortfall(self, where: str) -> str:
-        """Name changed cases, a site that is covered less, or a calibration that came out low."""
+        """Name changed cases, a site that is covered less, or a calibration that came
+        out low.
+        """
         return (
-            f"cases {where} are harder than those of other sites, or have changed since the calibration: the "
-            "promise is for the mixture of all sites, and for no single one of them"
+            f"cases {where} are harder than those of other sites, or have changed since"
+            " the calibration: the promise is for the mixture of all sites, and for no"
+            " single one of them"
         )
 
 
 def with_shares(sites: Iterable[SiteKind]) -> Sites:
-    """Return the sites with a share each: in proportion to their size plus 1 where none are given."""
+    """Return the sites with a share each: in proportion to their size plus 1 where none
+    are given.
+    """
     listed = tuple(sites)
     if any(kind.share is not None for kind in listed):
         return listed
     whole = sum(kind.count * (kind.n + 1) for kind in listed)
-    return tuple(kind.model_copy(update={"share": Fraction(kind.n + 1, whole)}) for kind in listed)
+    return tuple(
+        kind.model_copy(update={"share": Fraction(kind.n + 1, whole)})
+        for kind in listed
+    )
 
 
 def check_shares(sites: Iterable[SiteKind]) -> None:
@@ -159,14 +212,23 @@ def check_shares(sites: Iterable[SiteKind]) -> None:
     shares = [(kind.count, kind.share) for kind in sites]
     if any(share is None for _, share in shares):
         raise ValueError("for a promise to a mixture every site has a share")
-    if common_denominator((share or Fraction(0) for _, share in shares), _LARGEST_DENOMINATOR) is None:
-        raise ValueError("the shares of a mixture must have a common denominator of at most 10^40")
+    if (
+        common_denominator(
+            (share or Fraction(0) for _, share in shares), _LARGEST_DENOMINATOR
+        )
+        is None
+    ):
+        raise ValueError(
+            "the shares of a mixture must have a common denominator of at most 10^40"
+        )
     if sum(count * (share or 0) for count, share in shares) != 1:
         raise ValueError("the shares of a mixture must add up to 1")
 
 
 def common_denominator(fractions: Iterable[Fraction], most: int) -> int | None:
-    """Return the common denominator of fractions; None if it is larger than ``most``."""
+    """Return the common denominator of fractions; None if it is larger than
+    ``most``.
+    """
     common = 1
     for denominator in {fraction.denominator for fraction in fractions}:
         common = math.lcm(common, denominator)
@@ -180,17 +242,24 @@ def _ranks(sites: Sites, goal: Goal, numbers: int) -> dict[int, tuple[int, ...]]
     together: dict[int, Fraction] = {}
     for kind in sites:
         if kind.share:
-            together[kind.n] = together.get(kind.n, Fraction(0)) + kind.count * kind.share
+            together[kind.n] = (
+                together.get(kind.n, Fraction(0)) + kind.count * kind.share
+            )
     if len(sites) == 1 and sites[0].count == 1:
         numbers = 1  # a single site needs its own rank and no other
     sizes = np.array(sorted(together))
-    return ranks_by_size(sizes, np.array([float(together[n]) for n in sizes]), goal.level, numbers)
+    return ranks_by_size(
+        sizes, np.array([float(together[n]) for n in sizes]), goal.level, numbers
+    )
 
 
 def _ballot(sites: Sites, ranks: dict[int, tuple[int, ...]]) -> Ballot:
     """Make votes in whole numbers, rounded down; a number without votes is not sent."""
     asked = [(kind.n, kind.share) for kind in sites if kind.share]
-    steps = {n: max(high - low for low, high in pairwise((0, *ranks[n]))) for n in {n for n, _ in asked}}
+    steps = {
+        n: max(high - low for low, high in pairwise((0, *ranks[n])))
+        for n in {n for n, _ in asked}
+    }
     most = min(int(MOST_VOTES * (n + 1) / (share * steps[n])) for n, share in asked)
     unit = common_denominator((share / (n + 1) for n, share in asked), most) or most
     sent = []
@@ -198,7 +267,9 @@ def _ballot(sites: Sites, ranks: dict[int, tuple[int, ...]]) -> Ballot:
         own = ranks[kind.n] if kind.share else ()
         counted = [floor_votes(unit, kind, rank) for rank in own]
         votes = [high - low for low, high in pairwise((0, *counted))]
-        sent.append([(rank, vote) for rank, vote in zip(own, votes, strict=True) if vote])
+        sent.append(
+            [(rank, vote) for rank, vote in zip(own, votes, strict=True) if vote]
+        )
     return Ballot(
         sites,
         tuple(tuple(rank for rank, _ in each) for each in sent),
@@ -207,17 +278,23 @@ def _ballot(sites: Sites, ranks: dict[int, tuple[int, ...]]) -> Ballot:
 
 
 def floor_votes(unit: int, kind: SiteKind, count: int, parts: int = 1) -> int:
-    """Return the votes for ``count`` parts of a site's cases: its share of ``unit`` votes, rounded down."""
+    """Return the votes for ``count`` parts of a site's cases: its share of ``unit``
+    votes, rounded down.
+    """
     share = kind.share or Fraction(0)
     return unit * share.numerator * count // (share.denominator * (kind.n + 1) * parts)
 
 
 def _unit(ballot: Ballot) -> Fraction:
-    """Fewest votes for which the whole mixture can stand, so that no number has more than its share."""
+    """Fewest votes for which the whole mixture can stand, so that no number has more
+    than its share.
+    """
     return max(
         (
             Fraction(counted * (kind.n + 1), 1) / (kind.share * rank)
-            for kind, ranks, votes in zip(ballot.sites, ballot.ranks, ballot.votes, strict=True)
+            for kind, ranks, votes in zip(
+                ballot.sites, ballot.ranks, ballot.votes, strict=True
+            )
             if kind.share
             for rank, counted in zip(ranks, accumulate(votes), strict=True)
         ),
@@ -226,7 +303,9 @@ def _unit(ballot: Ballot) -> Fraction:
 
 
 def advise_mixture(sites: Iterable[SiteKind], goal: Goal, n_missing: int) -> Advice:
-    """Return the size that would suffice if every site had it, for the shares that are left if some miss."""
+    """Return the size that would suffice if every site had it, for the shares that are
+    left if some miss.
+    """
     left, out, level = Fraction(0), n_missing, goal.level
     for kind in sorted(sites, key=lambda kind: -(kind.share or 0)):
         left += max(kind.count - out, 0) * (kind.share or 0)
@@ -234,7 +313,7 @@ def advise_mixture(sites: Iterable[SiteKind], goal: Goal, n_missing: int) -> Adv
     return Advice(n_points=math.ceil(level / (left - level)) if left > level else None)
 
 
-# -- the yardstick: scores are half-normal, and the scales of the sites are log-normal ---------------------
+# -- the yardstick: scores are half-normal, and the scales of the sites are log-normal -
 
 
 _SPREAD = 1 / 3  # standard deviation of the logarithm of a site's scale
@@ -245,7 +324,8 @@ _SIZES = 8  # that are searched; others get the ranks of the next one, in propor
 
 
 def reported_below(ranks: Ints, n: int, t: float) -> Floats:
-    """Return for each rank the probability that a site's score of this rank is at most t.
+    """Return for each rank the probability that a site's score of this rank is at most
+    t.
 
     Parameters
     ----------
@@ -267,7 +347,8 @@ def reported_below(ranks: Ints, n: int, t: float) -> Floats:
 
 
 def smallest_threshold(reaches: Callable[[float], bool], *, halvings: int) -> float:
-    """Return the smallest threshold of the yardstick that suffices, up to rounding; the highest if none does.
+    """Return the smallest threshold of the yardstick that suffices, up to rounding; the
+    highest if none does.
 
     Parameters
     ----------
@@ -309,14 +390,22 @@ def ranks_by_size(
         Ranks of each size, in increasing order.
     """
     if n_points.size == 1 and numbers == 1:
-        return {int(n_points[0]): (min(rank_of(level, int(n_points[0])), int(n_points[0])),)}
-    looked_at = np.unique(np.quantile(n_points, np.linspace(0, 1, _SIZES), method="nearest"))
+        return {
+            int(n_points[0]): (min(rank_of(level, int(n_points[0])), int(n_points[0])),)
+        }
+    looked_at = np.unique(
+        np.quantile(n_points, np.linspace(0, 1, _SIZES), method="nearest")
+    )
     which = np.abs(np.log(n_points[:, None] / looked_at)).argmin(axis=1)
     stairs = [_Stairs(int(n), numbers) for n in looked_at]
-    weights: Floats = np.array([float(shares[which == i].sum()) for i in range(looked_at.size)])
+    weights: Floats = np.array(
+        [float(shares[which == i].sum()) for i in range(looked_at.size)]
+    )
 
     def shows_level(t: float) -> bool:
-        shown = sum(w * stair.best(t)[0] for stair, w in zip(stairs, weights, strict=True))
+        shown = sum(
+            w * stair.best(t)[0] for stair, w in zip(stairs, weights, strict=True)
+        )
         return bool(shown >= float(level))
 
     t = smallest_threshold(shows_level, halvings=20)
@@ -342,7 +431,9 @@ class _Stairs:
         return np.unique(np.ceil(heights * self.n).astype(np.int64))
 
     def best(self, t: float) -> tuple[float, Ints]:
-        """Return the largest share that can be shown to lie below t on average, and its ranks."""
+        """Return the largest share that can be shown to lie below t on average, and its
+        ranks.
+        """
         ranks, below = self.ranks, reported_below(self.ranks, self.n, t)
         rises = ranks[None, :] - ranks[:, None]
         gains = np.where(rises > 0, rises * below, -np.inf)

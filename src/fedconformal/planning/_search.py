@@ -1,8 +1,10 @@
-"""The search for ranks and votes: the choice among candidates that serves a criterion best.
+"""The search for ranks and votes: the choice among candidates that serves a criterion
+best.
 
-Equal sites that send one number are searched exhaustively, in closed form. Other candidates are ordered by an
-approximation of the votes; those that look best are judged by the distribution of the coverage, integrated
-over few nodes, and the one that is chosen is confirmed by the exact distribution.
+Equal sites that send one number are searched exhaustively, in closed form. Other
+candidates are ordered by an approximation of the votes; those that look best are judged
+by the distribution of the coverage, integrated over few nodes, and the one that is
+chosen is confirmed by the exact distribution.
 """
 
 from __future__ import annotations
@@ -26,15 +28,25 @@ from fedconformal.laws._votes import honest_counts
 from fedconformal.planning._ballot import Candidates
 from fedconformal.planning.criteria import Goal, Outcomes
 
-_REFEREE_BITS = 5_000_000  # size of the integers up to which a tie with the level is settled exactly
+# size of the integers up to which a tie with the level is settled exactly
+_REFEREE_BITS = 5_000_000
 _TOGETHER = 256  # ranks of equal sites that are judged at once
-_RANK_ERROR = 0.25  # of the expansion for equal sites, times the variance; the tests find less than 0.05
+# of the expansion for equal sites, times the variance; the tests find less than 0.05
+_RANK_ERROR = 0.25
 _NODES = 24  # on either side of the level
 _SIZES = 48  # sizes that the approximation looks at
 _HELD = 2**21  # numbers that it works on at once
-_FEWEST, _MOST, _WORK = 8, 64, 400  # candidates judged by their distribution: _WORK over blocks and liars
-_WINDOW = np.arange(-4, 9)  # votes that are judged together, from the approximation's number on
-_SURE = 0.05  # standard deviations of the coverage; an integral over the nodes is far closer to the mean
+_FEWEST, _MOST, _WORK = (
+    8,
+    64,
+    400,
+)  # candidates judged by their distribution: _WORK over blocks and liars
+_WINDOW = np.arange(
+    -4, 9
+)  # votes that are judged together, from the approximation's number on
+# standard deviations of the coverage; an integral over the nodes is far closer to the
+# mean
+_SURE = 0.05
 _DOUBT = 1e-9  # rounding of an integral over the nodes, where it is exact but for that
 
 
@@ -65,24 +77,34 @@ class Choice:
 
 
 def best(choices: list[Choice], goal: Goal) -> Choice | None:
-    """Return the choice of the lowest cost; ties go to less spread, fewer votes, then the first candidate."""
+    """Return the choice of the lowest cost; ties go to less spread, fewer votes, then
+    the first candidate.
+    """
     lowest = min((choice.cost(goal) for choice in choices), default=0.0)
     limit = lowest + goal.criterion.tie_tolerance(lowest)
     ties = [choice for choice in choices if choice.cost(goal) <= limit]
 
     def order(choice: Choice) -> tuple[float, int, int]:
         # Less spread first, up to rounding.
-        return float(f"{choice.variance:.9g}"), int(choice.candidates.finite_votes[choice.row]), choice.row
+        return (
+            float(f"{choice.variance:.9g}"),
+            int(choice.candidates.finite_votes[choice.row]),
+            choice.row,
+        )
 
     return min(ties, key=order, default=None)
 
 
 def search(
-    candidates: Candidates, goal: Goal, accepts: Callable[[Candidates, int], bool] | None = None
+    candidates: Candidates,
+    goal: Goal,
+    accepts: Callable[[Candidates, int], bool] | None = None,
 ) -> list[Choice]:
-    """Return the choices that seem valid, the best among them; none if no finite threshold is valid.
+    """Return the choices that seem valid, the best among them; none if no finite
+    threshold is valid.
 
-    Those of equal sites, and of a single candidate, are exact; others are to be confirmed before use.
+    Those of equal sites, and of a single candidate, are exact; others are to be
+    confirmed before use.
 
     Parameters
     ----------
@@ -91,12 +113,17 @@ def search(
     goal : Goal
         Level and criterion.
     accepts : callable, optional
-        Returns whether a row may be chosen; for equal sites, all larger ranks must be accepted too.
+        Returns whether a row may be chosen; for equal sites, all larger ranks must be
+        accepted too.
     """
     first, last = candidates.limits(goal.max_faulty)
     if candidates.is_plain:
         every = range(len(candidates))
-        start = 0 if accepts is None else bisect_left(every, True, key=partial(accepts, candidates))
+        start = (
+            0
+            if accepts is None
+            else bisect_left(every, True, key=partial(accepts, candidates))
+        )
         return _Equal(candidates, goal).search(first, last, start)
     rows = np.flatnonzero(last >= first)
     if not rows.size:
@@ -105,22 +132,40 @@ def search(
     ks = screen.smallest_valid(rows, *ends, (first + last)[rows] // 2, np.arange(3))
     hopeless = ks > ends[1]
     ks, costs = screen.climb(rows, np.minimum(ks, ends[1]), ends[1])
-    judged = max(_FEWEST, min(_MOST, _WORK // (candidates.n_points.size * (1 + goal.max_faulty))))
-    order = (i for i in np.lexsort([costs, hopeless]) if accepts is None or accepts(candidates, int(rows[i])))
-    laws = ((_Votes(candidates, int(rows[i]), goal, is_exact=rows.size == 1), i) for i in order)
-    choices = (law.search(int(ends[0][i]), int(ends[1][i]), int(ks[i]), _WINDOW) for law, i in laws)
+    judged = max(
+        _FEWEST, min(_MOST, _WORK // (candidates.n_points.size * (1 + goal.max_faulty)))
+    )
+    order = (
+        i
+        for i in np.lexsort([costs, hopeless])
+        if accepts is None or accepts(candidates, int(rows[i]))
+    )
+    laws = (
+        (_Votes(candidates, int(rows[i]), goal, is_exact=rows.size == 1), i)
+        for i in order
+    )
+    choices = (
+        law.search(int(ends[0][i]), int(ends[1][i]), int(ks[i]), _WINDOW)
+        for law, i in laws
+    )
     return list(islice(chain.from_iterable(islice(choices, 2 * judged)), judged))
 
 
 def confirm(choice: Choice, goal: Goal) -> list[Choice]:
-    """Return the choice by its exact distribution, perhaps with other votes; nothing if it is invalid."""
-    first, last = (int(end[choice.row]) for end in choice.candidates.limits(goal.max_faulty))
+    """Return the choice by its exact distribution, perhaps with other votes; nothing if
+    it is invalid.
+    """
+    first, last = (
+        int(end[choice.row]) for end in choice.candidates.limits(goal.max_faulty)
+    )
     law = _Votes(choice.candidates, choice.row, goal, is_exact=True)
     return law.search(first, last, choice.server_rank, np.arange(-1, 2))
 
 
 def satisfies(tried: Candidates, votes: int, goal: Goal) -> bool:
-    """Return whether ``votes`` satisfies the criterion, by few nodes where these are conclusive."""
+    """Return whether ``votes`` satisfies the criterion, by few nodes where these are
+    conclusive.
+    """
     row, ks = np.zeros(1, dtype=np.int64), np.array([[votes]])
     if goal.criterion.is_mean:
         mean, variance = _Votes(tried, 0, goal, is_exact=False).moments(row, ks)
@@ -131,12 +176,15 @@ def satisfies(tried: Candidates, votes: int, goal: Goal) -> bool:
 
 
 class _Laws:
-    """Distributions of the coverage, for rows of candidates and votes of shape (rows, several)."""
+    """Distributions of the coverage, for rows of candidates and votes of shape (rows,
+    several).
+    """
 
     candidates: Candidates
     goal: Goal
     is_exact = False
-    doubt = 0.0  # choices that miss the criterion by less may satisfy it by the exact distribution
+    # choices that miss the criterion by less may satisfy it by the exact distribution
+    doubt = 0.0
 
     def moments(self, rows: Ints, ks: Ints) -> tuple[Floats, Floats]:
         """Return mean and variance."""
@@ -147,16 +195,22 @@ class _Laws:
         raise NotImplementedError
 
     def valid(self, rows: Ints, ks: Ints) -> Bools:
-        """Return which satisfy the criterion; exact arithmetic decides where rounding would."""
+        """Return which satisfy the criterion; exact arithmetic decides where rounding
+        would.
+        """
         criterion = self.goal.criterion
-        outcomes = Outcomes(partial(self.moments, rows, ks), partial(self.cdf, rows, ks))
+        outcomes = Outcomes(
+            partial(self.moments, rows, ks), partial(self.cdf, rows, ks)
+        )
         margin = criterion.margin(outcomes, self.goal)
         if not self.is_exact:
             return np.asarray(margin > -self.doubt)
         error = criterion.margin_error(self.goal)
         valid = margin > error
         for i, j in np.argwhere(np.abs(margin) <= error):
-            referee = ExactReferee(self.candidates, int(rows[i]), int(ks[i, j]), self.goal.max_faulty)
+            referee = ExactReferee(
+                self.candidates, int(rows[i]), int(ks[i, j]), self.goal.max_faulty
+            )
             valid[i, j] = criterion.settles(referee, self.goal)
         return np.asarray(valid)
 
@@ -164,10 +218,14 @@ class _Laws:
         """Return the costs of one number of votes for each row."""
         return _costs(*self.moments(rows, ks[:, None]), self.goal)
 
-    def smallest_valid(self, rows: Ints, first: Ints, last: Ints, guess: Ints, window: Ints) -> Ints:
-        """Return the smallest valid number of votes of each row, last + 1 if there is none.
+    def smallest_valid(
+        self, rows: Ints, first: Ints, last: Ints, guess: Ints, window: Ints
+    ) -> Ints:
+        """Return the smallest valid number of votes of each row, last + 1 if there is
+        none.
 
-        The votes of a window round the guess are judged together; then as many that divide what is left.
+        The votes of a window round the guess are judged together; then as many that
+        divide what is left.
         """
         low, high = first - 1, last + 1
         ks = guess[:, None] + window
@@ -176,11 +234,15 @@ class _Laws:
             valid = self.valid(rows[left], tried)
             low[left] = np.where(valid, low[left, None], tried).max(axis=1)
             high[left] = np.where(valid, tried, high[left, None]).min(axis=1)
-            ks = low[:, None] + (high - low)[:, None] * np.arange(1, window.size + 1) // (window.size + 1)
+            ks = low[:, None] + (high - low)[:, None] * np.arange(
+                1, window.size + 1
+            ) // (window.size + 1)
         return high
 
     def climb(self, rows: Ints, ks: Ints, last: Ints) -> tuple[Ints, Floats]:
-        """Return votes raised as long as that lowers the cost, if the criterion trades up; and the costs."""
+        """Return votes raised as long as that lowers the cost, if the criterion trades
+        up; and the costs.
+        """
         ks, costs = ks.copy(), self.costs(rows, ks)
         left = np.flatnonzero((ks < last) & self.goal.criterion.trades_up)
         while left.size:
@@ -194,10 +256,12 @@ class _Laws:
 
 def _costs(means: Floats, variances: Floats, goal: Goal) -> Floats:
     pairs = zip(means.ravel().tolist(), variances.ravel().tolist(), strict=True)
-    return np.array([goal.criterion.cost(mean, variance, goal) for mean, variance in pairs])
+    return np.array(
+        [goal.criterion.cost(mean, variance, goal) for mean, variance in pairs]
+    )
 
 
-# -- equal sites that send one number ------------------------------------------------------------------
+# -- equal sites that send one number --------------------------------------------------
 
 
 class _Equal(_Laws):
@@ -210,7 +274,9 @@ class _Equal(_Laws):
         self.m, self.n = candidates.n_sites - self.f, int(candidates.n_points[0])
 
     def moments(self, rows: Ints, ks: Ints) -> tuple[Floats, Floats]:
-        return equal_moments(self.m, self.n, self.candidates.ranks[rows, 0], ks - self.f)
+        return equal_moments(
+            self.m, self.n, self.candidates.ranks[rows, 0], ks - self.f
+        )
 
     def cdf(self, rows: Ints, ks: Ints, c: float) -> Floats:
         return equal_cdf(self.m, self.n, self.candidates.ranks[rows, 0], ks - self.f, c)
@@ -218,21 +284,30 @@ class _Equal(_Laws):
     def search(self, first: Ints, last: Ints, start: int) -> list[Choice]:
         """Return the valid choices from a row on, the best among them."""
         rows = np.arange(len(self.candidates))
-        if start == rows.size or last[-1] < first[-1] or not self.valid(rows[-1:], last[-1:, None]).all():
+        if (
+            start == rows.size
+            or last[-1] < first[-1]
+            or not self.valid(rows[-1:], last[-1:, None]).all()
+        ):
             return []  # the last row and all votes give the largest threshold
         screen = _Expansion(self.candidates, self.goal)
-        guess = np.minimum(screen.smallest_valid(rows, first, last, last // 2, np.arange(3)), last)
+        guess = np.minimum(
+            screen.smallest_valid(rows, first, last, last // 2, np.arange(3)), last
+        )
         promise, lowest, choices = screen.lowest_costs(first), math.inf, list[Choice]()
         criterion = self.goal.criterion
         order = start + np.argsort(promise[start:], kind="stable")
         for i in range(0, order.size, _TOGETHER):
             rows = order[i : i + _TOGETHER]
             highest = max(
-                criterion.missing_slack(lowest, self.goal), lowest + criterion.tie_tolerance(lowest)
+                criterion.missing_slack(lowest, self.goal),
+                lowest + criterion.tie_tolerance(lowest),
             )
             if promise[rows[0]] > highest:
                 break
-            ks = self.smallest_valid(rows, first[rows], last[rows], guess[rows], np.array([-1, 0]))
+            ks = self.smallest_valid(
+                rows, first[rows], last[rows], guess[rows], np.array([-1, 0])
+            )
             rows, ks = rows[ks <= last[rows]], ks[ks <= last[rows]]
             ks, costs = self.climb(rows, ks, last[rows])
             lowest = min([lowest, *costs.tolist()])
@@ -245,31 +320,52 @@ class _Equal(_Laws):
 class _Expansion(_Laws):
     """Expansion of the distribution round the level a, to second order.
 
-    With mu(c) and V(c) the mean and variance of the votes below c, E[C] = a at a real-valued number of votes,
-    mu + 1/2 + mu'' V / (2 mu'^2) - V' / (2 mu'); a vote more adds 1 / mu', and the variance is V / mu'^2.
+    With mu(c) and V(c) the mean and variance of the votes below c, E[C] = a at a
+    real-valued number of votes, mu + 1/2 + mu'' V / (2 mu'^2) - V' / (2 mu'); a vote
+    more adds 1 / mu', and the variance is V / mu'^2.
     """
 
     def __init__(self, candidates: Candidates, goal: Goal) -> None:
         self.goal, self.level = goal, float(goal.level)
-        m, a = candidates.n_sites - goal.max_faulty, candidates.ranks[:, 0, 0].astype(float)
+        m, a = (
+            candidates.n_sites - goal.max_faulty,
+            candidates.ranks[:, 0, 0].astype(float),
+        )
         b, level = candidates.n_points[0] - a + 1, self.level
         p = special.betainc(a, b, level)
-        slope = np.exp(special.xlogy(a - 1, level) + special.xlog1py(b - 1, -level) - special.betaln(a, b))
-        bend = (a - 1) / level - (b - 1) / (1 - level)  # the slope's derivative, over the slope
-        self.variance, self.step = np.maximum(m * p * (1 - p), 1e-12), 1 / np.maximum(m * slope, 1e-12)
+        slope = np.exp(
+            special.xlogy(a - 1, level)
+            + special.xlog1py(b - 1, -level)
+            - special.betaln(a, b)
+        )
+        bend = (a - 1) / level - (b - 1) / (
+            1 - level
+        )  # the slope's derivative, over the slope
+        self.variance, self.step = (
+            np.maximum(m * p * (1 - p), 1e-12),
+            1 / np.maximum(m * slope, 1e-12),
+        )
         self.middle = goal.max_faulty + m * p + 0.5
         self.rank = self.middle + (bend * self.variance * self.step - 1 + 2 * p) / 2
 
     def moments(self, rows: Ints, ks: Ints) -> tuple[Floats, Floats]:
         mean = self.level + (ks - self.rank[rows, None]) * self.step[rows, None]
-        return mean, np.broadcast_to((self.variance * self.step**2)[rows, None], ks.shape)
+        return mean, np.broadcast_to(
+            (self.variance * self.step**2)[rows, None], ks.shape
+        )
 
     def cdf(self, rows: Ints, ks: Ints, c: float) -> Floats:
         """Return P(C <= level)."""
-        return np.asarray(special.ndtr((self.middle[rows, None] - ks) / np.sqrt(self.variance[rows, None])))
+        return np.asarray(
+            special.ndtr(
+                (self.middle[rows, None] - ks) / np.sqrt(self.variance[rows, None])
+            )
+        )
 
     def lowest_costs(self, first: Ints) -> Floats:
-        """Return lower bounds of the costs where a mean is all that counts; else -inf."""
+        """Return lower bounds of the costs where a mean is all that counts; else
+        -inf.
+        """
         if not self.goal.criterion.is_mean:
             return np.full(self.rank.size, -np.inf)
         error = _RANK_ERROR / self.variance
@@ -279,17 +375,23 @@ class _Expansion(_Laws):
         return _costs(means, variances, self.goal)
 
 
-# -- sites of different sizes, or several numbers per site ---------------------------------------------
+# -- sites of different sizes, or several numbers per site -----------------------------
 
 
 class _OnNodes(_Laws):
-    """Distributions that are known at some coverages, dense round the level, which is the last of them."""
+    """Distributions that are known at some coverages, dense round the level, which is
+    the last of them.
+    """
 
     doubt = _DOUBT
 
     def __init__(self, candidates: Candidates, goal: Goal) -> None:
         self.candidates, self.goal, self.level = candidates, goal, float(goal.level)
-        unit = math.sqrt(self.level * (1 - self.level) / float(candidates.n_points @ candidates.counts))
+        unit = math.sqrt(
+            self.level
+            * (1 - self.level)
+            / float(candidates.n_points @ candidates.counts)
+        )
         x, w = legendre(_NODES)
         ends = -math.asinh(self.level / unit), math.asinh((1 - self.level) / unit)
         place = np.concatenate([end * x for end in ends])
@@ -304,7 +406,10 @@ class _OnNodes(_Laws):
     def moments(self, rows: Ints, ks: Ints) -> tuple[Floats, Floats]:
         missing = self.above - self.below(rows, ks)
         excess = missing @ self.widths
-        return self.level + excess, missing @ (2 * self.widths * (self.nodes - self.level)) - excess**2
+        return (
+            self.level + excess,
+            missing @ (2 * self.widths * (self.nodes - self.level)) - excess**2,
+        )
 
     def cdf(self, rows: Ints, ks: Ints, c: float) -> Floats:
         """Return P(C <= c) at the node next to a coverage."""
@@ -319,25 +424,44 @@ class _Edgeworth(_OnNodes):
 
     def __init__(self, candidates: Candidates, goal: Goal) -> None:
         super().__init__(candidates, goal)
-        groups = np.array_split(np.argsort(candidates.n_points), min(_SIZES, candidates.n_points.size))
+        groups = np.array_split(
+            np.argsort(candidates.n_points), min(_SIZES, candidates.n_points.size)
+        )
         self.blocks = np.array([group[group.size // 2] for group in groups])
         self.counts = np.array([candidates.counts[group].sum() for group in groups])
-        size = max(1, _HELD // (self.nodes.size * self.blocks.size * candidates.numbers))
-        parts = [self._votes(slice(i, i + size)) for i in range(0, len(candidates), size)]
-        self.mean, self.std, self.skew = (np.concatenate(part) for part in zip(*parts, strict=True))
+        size = max(
+            1, _HELD // (self.nodes.size * self.blocks.size * candidates.numbers)
+        )
+        parts = [
+            self._votes(slice(i, i + size)) for i in range(0, len(candidates), size)
+        ]
+        self.mean, self.std, self.skew = (
+            np.concatenate(part) for part in zip(*parts, strict=True)
+        )
 
     def _votes(self, rows: slice) -> tuple[Floats, Floats, Floats]:
-        """Return mean, standard deviation and skewness of the votes: shape (candidates, nodes)."""
-        ranks, votes = (part[rows, self.blocks] for part in (self.candidates.ranks, self.candidates.weights))
+        """Return mean, standard deviation and skewness of the votes: shape (candidates,
+        nodes).
+        """
+        ranks, votes = (
+            part[rows, self.blocks]
+            for part in (self.candidates.ranks, self.candidates.weights)
+        )
         sizes = self.candidates.n_points[self.blocks]
         keys = ranks + (np.arange(sizes.size) * (int(sizes.max()) + 2))[:, None]
         _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-        n, l = np.broadcast_to(sizes[:, None], keys.shape).ravel()[first, None], ranks.ravel()[first, None]
-        table = special.betainc(np.minimum(l, n), np.maximum(n - l + 1.0, 1.0), self.nodes)
+        n, l = (
+            np.broadcast_to(sizes[:, None], keys.shape).ravel()[first, None],
+            ranks.ravel()[first, None],
+        )
+        table = special.betainc(
+            np.minimum(l, n), np.maximum(n - l + 1.0, 1.0), self.nodes
+        )
         p = np.where(l <= n, table, 0.0)[which.reshape(keys.shape)]
         cast = np.cumsum(votes, axis=2).astype(float)
         one, two, three = (
-            np.einsum("kbi,kbin->kbn", np.diff(cast**power, axis=2, prepend=0), p) for power in (1, 2, 3)
+            np.einsum("kbi,kbin->kbn", np.diff(cast**power, axis=2, prepend=0), p)
+            for power in (1, 2, 3)
         )
         whole, f, honest = cast[:, :, -1:], self.goal.max_faulty, self.counts[:, None]
         if f:  # those whose lies gain most votes are faulty
@@ -349,26 +473,50 @@ class _Edgeworth(_OnNodes):
 
     def below(self, rows: Ints, ks: Ints) -> Floats:
         z = (self.mean[rows, None] + 0.5 - ks[..., None]) / self.std[rows, None]
-        tilt = self.skew[rows, None] / 6 * (z**2 - 1) * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+        tilt = (
+            self.skew[rows, None]
+            / 6
+            * (z**2 - 1)
+            * np.exp(-(z**2) / 2)
+            / math.sqrt(2 * math.pi)
+        )
         return np.asarray(np.clip(special.ndtr(z) + tilt, 0.0, 1.0))
 
 
 class _Votes(_OnNodes):
     """The distribution of one candidate, its moments remembered."""
 
-    def __init__(self, candidates: Candidates, row: int, goal: Goal, *, is_exact: bool) -> None:
+    def __init__(
+        self, candidates: Candidates, row: int, goal: Goal, *, is_exact: bool
+    ) -> None:
         super().__init__(candidates, goal)
-        self.row, self.is_exact, self.known = row, is_exact, dict[int, tuple[float, float]]()
+        self.row, self.is_exact, self.known = (
+            row,
+            is_exact,
+            dict[int, tuple[float, float]](),
+        )
         sites = OrderStatistics(candidates.n_points, candidates.ranks[row])
-        self.federation = Federation(sites, candidates.counts, goal.max_faulty, candidates.weights[row])
+        self.federation = Federation(
+            sites, candidates.counts, goal.max_faulty, candidates.weights[row]
+        )
 
     def moments(self, rows: Ints, ks: Ints) -> tuple[Floats, Floats]:
-        new = np.array(sorted(set(ks.ravel().tolist()) - self.known.keys()), dtype=np.int64)
+        new = np.array(
+            sorted(set(ks.ravel().tolist()) - self.known.keys()), dtype=np.int64
+        )
         if new.size:
-            moments = self.federation.moments(new) if self.is_exact else super().moments(rows, new[None])
+            moments = (
+                self.federation.moments(new)
+                if self.is_exact
+                else super().moments(rows, new[None])
+            )
             columns = (part.ravel().tolist() for part in moments)
-            self.known.update(zip(new.tolist(), zip(*columns, strict=True), strict=True))
-        known = np.array([self.known[k] for k in ks.ravel().tolist()]).reshape(*ks.shape, 2)
+            self.known.update(
+                zip(new.tolist(), zip(*columns, strict=True), strict=True)
+            )
+        known = np.array([self.known[k] for k in ks.ravel().tolist()]).reshape(
+            *ks.shape, 2
+        )
         return known[..., 0], known[..., 1]
 
     def below(self, rows: Ints, ks: Ints) -> Floats:
@@ -389,7 +537,9 @@ class _Votes(_OnNodes):
 
 @dataclass(frozen=True, eq=False)
 class ExactReferee:
-    """One choice in exact arithmetic, which decides ties between a level and a distribution."""
+    """One choice in exact arithmetic, which decides ties between a level and a
+    distribution.
+    """
 
     candidates: Candidates
     row: int
@@ -397,11 +547,17 @@ class ExactReferee:
     max_faulty: int
 
     @cached_property
-    def _sites(self) -> tuple[list[int], list[tuple[int, ...]], int, list[tuple[int, ...]]] | None:
-        """Sizes, ranks, votes and weights without faulty sites; None where counting would cost too much."""
+    def _sites(
+        self,
+    ) -> tuple[list[int], list[tuple[int, ...]], int, list[tuple[int, ...]]] | None:
+        """Sizes, ranks, votes and weights without faulty sites; None where counting
+        would cost too much.
+        """
         tried, f = self.candidates, self.max_faulty
         points = int(tried.n_points @ tried.counts)
-        if points**2 * tried.n_sites * tried.numbers > _REFEREE_BITS or (f and not tried.is_plain):
+        if points**2 * tried.n_sites * tried.numbers > _REFEREE_BITS or (
+            f and not tried.is_plain
+        ):
             return None
         sizes, ranks, weights = (
             np.repeat(part, tried.counts, axis=0).tolist()[f:]
@@ -425,13 +581,19 @@ class ExactReferee:
         return exact_cdf(sizes, ranks, k, c, weights=weights)
 
     def _closed_form(self) -> Fraction | None:
-        """Return the mean where it is a simple fraction: the largest of all points, or split conformal.
+        """Return the mean where it is a simple fraction: the largest of all points, or
+        split conformal.
 
-        The latter is one point per site or one site; and the middle of the middle is 1/2 by symmetry.
+        The latter is one point per site or one site; and the middle of the middle is
+        1/2 by symmetry.
         """
         tried, f = self.candidates, self.max_faulty
         asked = tried.weights[self.row].any(axis=1)
-        ranks, sizes, counts = tried.ranks[self.row][asked], tried.n_points[asked], tried.counts[asked]
+        ranks, sizes, counts = (
+            tried.ranks[self.row][asked],
+            tried.n_points[asked],
+            tried.counts[asked],
+        )
         if not f and ranks.shape == (1, 1) and counts[0] == 1:
             return Fraction(int(ranks[0, 0]), int(sizes[0]) + 1)
         if tried.numbers > 1:

@@ -23,7 +23,9 @@ from fedconformal.laws import MEAN_ERROR, CoverageLaw
 if TYPE_CHECKING:
     from fedconformal.planning._search import ExactReferee
 
-_NEAR = 1.02  # costs, or excess, up to this multiple of the lowest are accepted to tolerate a missing site
+# costs, or excess, up to this multiple of the lowest are accepted to tolerate a missing
+# site
+_NEAR = 1.02
 _TIE = 1e-9  # relative difference of squared errors that counts as none
 _CDF_ERROR = 1e-9  # of P(C <= level), relative to delta
 
@@ -42,13 +44,20 @@ class Outcomes:
         Returns P(coverage <= c) for each choice.
     """
 
-    def __init__(self, moments: Callable[[], tuple[Floats, Floats]], cdf: Callable[[float], Floats]) -> None:
+    def __init__(
+        self,
+        moments: Callable[[], tuple[Floats, Floats]],
+        cdf: Callable[[float], Floats],
+    ) -> None:
         self._moments, self.cdf = moments, cdf
 
     @classmethod
     def of_law(cls, law: CoverageLaw) -> Outcomes:
         """Return the distribution of a single choice."""
-        return cls(lambda: (np.array([law.mean()]), np.array([law.var()])), lambda c: np.array([law.cdf(c)]))
+        return cls(
+            lambda: (np.array([law.mean()]), np.array([law.var()])),
+            lambda c: np.array([law.cdf(c)]),
+        )
 
     @cached_property
     def moments(self) -> tuple[Floats, Floats]:
@@ -60,9 +69,10 @@ class Outcomes:
 class Criterion(ABC):
     """A rule that says which ranks keep a promise, and which of these are best.
 
-    A larger threshold must never make a valid choice invalid: for every rank vector the server ranks that are
-    valid are those from some rank on. A subclass needs a ``name``, ``margin`` and the words; what else there
-    is has defaults that are right for any criterion, if not always fast.
+    A larger threshold must never make a valid choice invalid: for every rank vector the
+    server ranks that are valid are those from some rank on. A subclass needs a
+    ``name``, ``margin`` and the words; what else there is has defaults that are right
+    for any criterion, if not always fast.
 
     Examples
     --------
@@ -73,26 +83,33 @@ class Criterion(ABC):
 
     name: ClassVar[str]
     is_mean: ClassVar[bool] = False
-    """True if a choice is valid if and only if its mean coverage is at least the level."""
+    """True if a choice is valid if and only if its mean coverage is at least the level.
+    """
     takes_delta: ClassVar[bool] = False
     """True if ``delta`` is part of the promise."""
     trades_up: ClassVar[bool] = False
     """True if a server rank above the smallest valid one can be better."""
     heeds_spread: ClassVar[bool] = True
-    """True if less spread is better: else sites are not left out for the sake of the cost alone."""
+    """True if less spread is better: else sites are not left out for the sake of the
+    cost alone.
+    """
 
-    # -- which choices are valid, and which is best ----------------------------------------------------
+    # -- which choices are valid, and which is best ------------------------------------
 
     @abstractmethod
     def margin(self, law: Outcomes, goal: Goal) -> Floats:
-        """Return the margin by which each choice satisfies the criterion: positive if it does."""
+        """Return the margin by which each choice satisfies the criterion: positive if
+        it does.
+        """
 
     def margin_error(self, goal: Goal) -> float:
         """Return the largest rounding error of ``margin``."""
         return MEAN_ERROR
 
     def settles(self, law: ExactReferee, goal: Goal) -> bool:
-        """Return whether a choice whose margin is too close to zero is valid, in exact arithmetic."""
+        """Return whether a choice whose margin is too close to zero is valid, in exact
+        arithmetic.
+        """
         return False
 
     def cost(self, mean: float, variance: float, goal: Goal) -> float:
@@ -100,19 +117,27 @@ class Criterion(ABC):
         return mean
 
     def tie_tolerance(self, lowest: float) -> float:
-        """Return the largest distance of a tie from the lowest cost, so that rounding never decides."""
+        """Return the largest distance of a tie from the lowest cost, so that rounding
+        never decides.
+        """
         return MEAN_ERROR
 
     def missing_slack(self, lowest: float, goal: Goal) -> float:
-        """Return the highest cost accepted for a plan that tolerates one missing site."""
+        """Return the highest cost accepted for a plan that tolerates one missing
+        site.
+        """
         return lowest
 
     def follows_from(self, law: CoverageLaw, level: float, delta: float | None) -> bool:
-        """Return whether a distribution planned under another criterion satisfies this one too."""
+        """Return whether a distribution planned under another criterion satisfies this
+        one too.
+        """
         return False
 
     def own_rank(self, n: int, goal: Goal) -> int:
-        """Return the smallest rank with which n scores satisfy the criterion alone; n + 1 if none does."""
+        """Return the smallest rank with which n scores satisfy the criterion alone; n +
+        1 if none does.
+        """
 
         def is_valid(rank: int) -> bool:
             alone = Outcomes.of_law(CoverageLaw(1, n, rank, 1))
@@ -120,7 +145,7 @@ class Criterion(ABC):
 
         return 1 + bisect_left(range(1, n + 1), True, key=is_valid)
 
-    # -- words -----------------------------------------------------------------------------------------
+    # -- words -------------------------------------------------------------------------
 
     def options(self, delta: float | None) -> str:
         """Return the criterion and its parameters, for a line on a terminal."""
@@ -128,9 +153,13 @@ class Criterion(ABC):
 
     @abstractmethod
     def surety(self, delta: float | None) -> str:
-        """Return the probability of the promise, as the end of a headline: ``"on average"``."""
+        """Return the probability of the promise, as the end of a headline: ``"on
+        average"``.
+        """
 
-    def promise(self, level: float, whose: str, delta: float | None, claim: str = USUAL_CLAIM) -> str:
+    def promise(
+        self, level: float, whose: str, delta: float | None, claim: str = USUAL_CLAIM
+    ) -> str:
         """Return the promise as a sentence for a reader new to conformal prediction."""
         sure, mean = self.surety(delta), "" if self.is_mean else " on average"
         claimed = claim.format(share=_text.percent(level), whose=whose, mean=mean)
@@ -139,7 +168,8 @@ class Criterion(ABC):
 
 @CRITERIA.register
 class Conditional(Criterion):
-    """P(C >= level) at least 1 - delta, C the coverage given the data; then the smallest mean coverage.
+    """P(C >= level) at least 1 - delta, C the coverage given the data; then the
+    smallest mean coverage.
 
     Examples
     --------
@@ -153,7 +183,9 @@ class Conditional(Criterion):
     takes_delta: ClassVar[bool] = True
 
     def margin(self, law: Outcomes, goal: Goal) -> Floats:
-        """Return delta minus the probability that the coverage is not above the level."""
+        """Return delta minus the probability that the coverage is not above the
+        level.
+        """
         return float(goal.delta) - law.cdf(float(goal.level))
 
     def margin_error(self, goal: Goal) -> float:
@@ -166,10 +198,15 @@ class Conditional(Criterion):
         return missed is not None and missed <= goal.delta
 
     def own_rank(self, n: int, goal: Goal) -> int:
-        """Return the smallest l with P(Bin(n, level) >= l) <= delta: how often rank l misses the level."""
+        """Return the smallest l with P(Bin(n, level) >= l) <= delta: how often rank l
+        misses the level.
+        """
 
         def is_valid(rank: int) -> bool:
-            return bool(special.betainc(rank, n - rank + 1, float(goal.level)) <= float(goal.delta))
+            return bool(
+                special.betainc(rank, n - rank + 1, float(goal.level))
+                <= float(goal.delta)
+            )
 
         return 1 + bisect_left(range(1, n + 1), True, key=is_valid)
 
@@ -188,7 +225,8 @@ class Conditional(Criterion):
 
 @CRITERIA.register
 class Marginal(Criterion):
-    """Mean coverage at least the level, and as close to it as any ranks get (paper, section 3.2).
+    """Mean coverage at least the level, and as close to it as any ranks get (paper,
+    section 3.2).
 
     Examples
     --------
@@ -226,10 +264,11 @@ class Marginal(Criterion):
 
 @CRITERIA.register
 class Stable(Marginal):
-    """The promise of `Marginal`, kept with the smallest mean squared distance of C from the level.
+    """The promise of `Marginal`, kept with the smallest mean squared distance of C from
+    the level.
 
-    At 10 sites of 100 points and a level of 0.9 the paper's ranks have a coverage with standard deviation
-    .0192; these have .0120, at the price of .002 more coverage.
+    At 10 sites of 100 points and a level of 0.9 the paper's ranks have a coverage with
+    standard deviation .0192; these have .0120, at the price of .002 more coverage.
 
     Examples
     --------
@@ -275,8 +314,8 @@ class Goal:
     max_faulty : int
         Number of reports that may be arbitrary.
     max_missing : int or None
-        Number of sites that may be missing, in any combination, without making the threshold infinite. None:
-        one, where that costs next to nothing.
+        Number of sites that may be missing, in any combination, without making the
+        threshold infinite. None: one, where that costs next to nothing.
 
     Examples
     --------
@@ -306,8 +345,12 @@ class Goal:
     @classmethod
     def all_of(cls, design: Design) -> tuple[Goal, ...]:
         """Return the goals of all levels of a design."""
-        return tuple(cls.from_design(design, place) for place in range(len(design.levels)))
+        return tuple(
+            cls.from_design(design, place) for place in range(len(design.levels))
+        )
 
     def make_level(self, votes: int | None, advice: Advice | None = None) -> Level:
-        """Return the level with the votes that it needs, or advice where none suffice."""
+        """Return the level with the votes that it needs, or advice where none
+        suffice.
+        """
         return Level(confidence_level=self.level, votes=votes, advice=advice)

@@ -1,9 +1,10 @@
 """Promises: whose new points are covered, and what that asks of the ranks.
 
-Promises for one population and for each site are here, those for a mixture and for a new site in files of
-their own. To every site individually, site j sends the rank that split conformal prediction would use on its
-own scores, and the server keeps the largest report. The threshold is then at least site j's own for every j,
-so a point of site j is covered at least as often as by site j's own threshold, whatever the other sites are
+Promises for one population and for each site are here, those for a mixture and for a
+new site in files of their own. To every site individually, site j sends the rank that
+split conformal prediction would use on its own scores, and the server keeps the largest
+report. The threshold is then at least site j's own for every j, so a point of site j is
+covered at least as often as by site j's own threshold, whatever the other sites are
 like.
 """
 
@@ -21,7 +22,13 @@ from fedconformal._util import Registry, rank_of
 from fedconformal.documents import LARGEST_N, Advice, RankRule, total_sites
 from fedconformal.laws import CoverageLaw, EachSiteLaw
 from fedconformal.planning._ballot import Ballot, Guarantee, Sites, Solution
-from fedconformal.planning._choosing import choose_ranks, refutes, smallest, solve_votes, tolerates
+from fedconformal.planning._choosing import (
+    choose_ranks,
+    refutes,
+    smallest,
+    solve_votes,
+    tolerates,
+)
 from fedconformal.planning.criteria import CRITERIA, Criterion, Goal
 
 PROMISES: "Registry[Promise]" = Registry("promise", "fedconformal.promises")
@@ -32,11 +39,12 @@ MARGIN = 1e-9
 _MARGIN = Fraction(1, 10**12)
 
 
-# -- rules by which sites of unknown size find their ranks -------------------------------------------------
+# -- rules by which sites of unknown size find their ranks -----------------------------
 
 
 def chance_above(n: int, rank: int, level: Fraction) -> float:
-    """Return the probability that the score of this rank lies above the level-quantile of the site's scores.
+    """Return the probability that the score of this rank lies above the level-quantile
+    of the site's scores.
 
     Parameters
     ----------
@@ -50,11 +58,16 @@ def chance_above(n: int, rank: int, level: Fraction) -> float:
     float
         ``1 - I(level; rank, n - rank + 1)``.
     """
-    return 1.0 if rank > n else float(special.betainc(n - rank + 1, rank, float(1 - level)))
+    return (
+        1.0
+        if rank > n
+        else float(special.betainc(n - rank + 1, rank, float(1 - level)))
+    )
 
 
 def rank_above(n: int, level: Fraction, eta: Fraction) -> int:
-    """Return the smallest rank whose score lies above the level-quantile with a chance of at least eta.
+    """Return the smallest rank whose score lies above the level-quantile with a chance
+    of at least eta.
 
     Parameters
     ----------
@@ -76,11 +89,14 @@ def rank_above(n: int, level: Fraction, eta: Fraction) -> int:
     91
     """
     least = float(eta) + MARGIN
-    return 1 + bisect_left(range(1, n + 1), True, key=lambda rank: chance_above(n, rank, level) >= least)
+    return 1 + bisect_left(
+        range(1, n + 1), True, key=lambda rank: chance_above(n, rank, level) >= least
+    )
 
 
 def ranks_of_rule(rule: RankRule, level: Fraction, n: int) -> tuple[int, ...]:
-    """Return the ranks that a site of n scores sends by a rule, in increasing order; n + 1 stands for +inf.
+    """Return the ranks that a site of n scores sends by a rule, in increasing order; n
+    + 1 stands for +inf.
 
     Parameters
     ----------
@@ -89,7 +105,8 @@ def ranks_of_rule(rule: RankRule, level: Fraction, n: int) -> tuple[int, ...]:
     level : Fraction
         The confidence level.
     n : int
-        Number of scores of the site; one with fewer scores than numbers sends all it has.
+        Number of scores of the site; one with fewer scores than numbers sends all it
+        has.
 
     Returns
     -------
@@ -117,16 +134,19 @@ def ranks_of_rule(rule: RankRule, level: Fraction, n: int) -> tuple[int, ...]:
 
 
 def _step(spacing: Fraction, level: Fraction, n: int) -> int:
-    """Return ``spacing * sqrt(n level (1 - level))`` as a whole number, rounded up from 0.4 on; at least 1.
+    """Return ``spacing * sqrt(n level (1 - level))`` as a whole number, rounded up from
+    0.4 on; at least 1.
 
-    Too wide costs less than too narrow: over many sizes this is never worse than the nearest number.
+    Too wide costs less than too narrow: over many sizes this is never worse than the
+    nearest number.
     """
     square = 25 * spacing**2 * n * level * (1 - level)
     return max(1, (3 + isqrt(square.numerator // square.denominator)) // 5)
 
 
 def usual_spacing(numbers: int) -> Fraction | None:
-    """Return the spacing at which this many numbers locate a level's quantile best, roughly.
+    """Return the spacing at which this many numbers locate a level's quantile best,
+    roughly.
 
     Parameters
     ----------
@@ -147,12 +167,13 @@ def usual_spacing(numbers: int) -> Fraction | None:
     return None if numbers == 1 else Fraction(29, 10 * numbers + 3)
 
 
-# -- promises ----------------------------------------------------------------------------------------------
+# -- promises --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Promise(ABC):
-    """A population of new points, and the ranks, votes, distribution and assumptions that cover it.
+    """A population of new points, and the ranks, votes, distribution and assumptions
+    that cover it.
 
     Examples
     --------
@@ -173,7 +194,9 @@ class Promise(ABC):
     allows_groups: ClassVar[bool] = True
     """True if it can be given for each group of points."""
     smallest_decides: ClassVar[bool] = False
-    """True if one site with too few points makes the threshold infinite, so that leaving it out helps."""
+    """True if one site with too few points makes the threshold infinite, so that
+    leaving it out helps.
+    """
     bears_differing_sites: ClassVar[bool] = False
     """True if it holds however the sites differ from each other."""
     fixes_ranks: ClassVar[bool] = False
@@ -181,24 +204,29 @@ class Promise(ABC):
     is_for_new_sites: ClassVar[bool] = False
     """True if the promise is about sites that the plan does not have."""
     is_for_each_case: ClassVar[bool] = False
-    """True if every case of these sites is missed with at most the same chance, so that evidence of several
-    sites may be multiplied."""
+    """True if every case of these sites is missed with at most the same chance, so that
+    evidence of several sites may be multiplied.
+    """
     no_faulty: ClassVar[str] = ""
     """Reason why no site may be faulty; empty if some may."""
     assumption: ClassVar[str]
     """Code of what it rests on, as a calibration holds it."""
 
     def message(self, goal: Goal) -> str:
-        """Return the name of the message that sites send unless another is asked for."""
+        """Return the name of the message that sites send unless another is asked
+        for.
+        """
         return "ranks"
 
-    # -- what goes together ----------------------------------------------------------------------------
+    # -- what goes together ------------------------------------------------------------
 
     def accepts(self, criterion: Criterion) -> bool:
         """Return whether the promise can be given under a criterion."""
         return True
 
-    def check_goal(self, goal: Goal, *, is_open: bool, is_searched: bool = True, numbers: int = 1) -> None:
+    def check_goal(
+        self, goal: Goal, *, is_open: bool, is_searched: bool = True, numbers: int = 1
+    ) -> None:
         """Refuse what does not go together with this promise.
 
         Parameters
@@ -218,37 +246,52 @@ class Promise(ABC):
             If this promise cannot be given like that.
         """
         if not self.accepts(goal.criterion):
-            allowed = " or ".join(name for name in CRITERIA if self.accepts(CRITERIA[name]()))
+            allowed = " or ".join(
+                name for name in CRITERIA if self.accepts(CRITERIA[name]())
+            )
             raise ValueError(
-                f"criterion must be {allowed} with promise {self.name!r}, got {goal.criterion.name!r}"
+                f"criterion must be {allowed} with promise {self.name!r}, got"
+                f" {goal.criterion.name!r}"
             )
         if goal.max_faulty and self.no_faulty:
             raise ValueError(
-                f"max_faulty must be 0 with promise {self.name!r}, got {goal.max_faulty}: {self.no_faulty}"
+                f"max_faulty must be 0 with promise {self.name!r}, got"
+                f" {goal.max_faulty}: {self.no_faulty}"
             )
         if not is_searched and self.fixes_ranks:
             raise ValueError(
-                f"local_ranks must be left out with promise {self.name!r}, which chooses the ranks"
+                f"local_ranks must be left out with promise {self.name!r}, which"
+                " chooses the ranks"
             )
 
     def check_solution(self, solution: Solution, goal: Goal) -> None:
-        """Refuse ranks and votes that cannot keep this promise, whatever their distribution."""
+        """Refuse ranks and votes that cannot keep this promise, whatever their
+        distribution.
+        """
         return
 
     def breaks_promise(self, solution: Solution, goal: Goal, most_work: int) -> bool:
-        """Return whether ranks and votes that pass `check_solution` do not keep this promise."""
+        """Return whether ranks and votes that pass `check_solution` do not keep this
+        promise.
+        """
         return False
 
-    # -- ranks and votes -------------------------------------------------------------------------------
+    # -- ranks and votes ---------------------------------------------------------------
 
-    def open_rule(self, goal: Goal, numbers: int, share: Fraction | None, n_sites: int | None) -> RankRule:
+    def open_rule(
+        self, goal: Goal, numbers: int, share: Fraction | None, n_sites: int | None
+    ) -> RankRule:
         """Return the rule by which sites of unknown size find their ranks."""
         return RankRule(
-            share=goal.level if share is None else share, numbers=numbers, spacing=usual_spacing(numbers)
+            share=goal.level if share is None else share,
+            numbers=numbers,
+            spacing=usual_spacing(numbers),
         )
 
     @abstractmethod
-    def choose(self, sites: Sites, goal: Goal, numbers: int, share: Fraction | None) -> Solution:
+    def choose(
+        self, sites: Sites, goal: Goal, numbers: int, share: Fraction | None
+    ) -> Solution:
         """Return the best ranks and votes for these sites."""
 
     @abstractmethod
@@ -260,34 +303,48 @@ class Promise(ABC):
         """Return whether a finite threshold is left, whichever sites are missing."""
 
     def law(self, solution: Solution, goal: Goal) -> CoverageLaw | None:
-        """Return the distribution of the coverage, or a bound of it; None for a promise that has none."""
+        """Return the distribution of the coverage, or a bound of it; None for a promise
+        that has none.
+        """
         return None
 
     def guarantee(self, solution: Solution, goal: Goal) -> Guarantee:
-        """Return the guarantee; by default the mean of the distribution and the chance to reach the level."""
+        """Return the guarantee; by default the mean of the distribution and the chance
+        to reach the level.
+        """
         law, level = self.law(solution, goal), float(goal.level)
         assert law is not None
         return Guarantee(law.mean(), level, float(law.sf(level)))
 
-    # -- words -----------------------------------------------------------------------------------------
+    # -- words -------------------------------------------------------------------------
 
     serves: ClassVar[str] = ""
     """New cases that are covered, for a list of promises; empty: as ``whose`` says."""
     law_note: ClassVar[str] = ""
     """Sentence about what the law does not contain."""
     condition: ClassVar[str] = ""
-    """Condition on the sites, which ends the sentence of the promise; empty if sites may differ."""
-    missing_remedy: ClassVar[str] = "to tolerate one, plan with max_missing=1 (--max-missing 1)"
+    """Condition on the sites, which ends the sentence of the promise; empty if sites
+    may differ.
+    """
+    missing_remedy: ClassVar[str] = (
+        "to tolerate one, plan with max_missing=1 (--max-missing 1)"
+    )
     """Remedy for a missing site, as the end of a sentence."""
 
     whose: ClassVar[str] = "new cases"
     """Cases whose truth is covered, in a sentence."""
     among: ClassVar[str] = ""
-    """Place that the share covered refers to, as in "the share covered at any one site"."""
+    """Place that the share covered refers to, as in "the share covered at any one
+    site".
+    """
     bound_of: ClassVar[str] = ""
-    """Quantity that its law bounds, where it is a bound, for the heading of a table: "worst site"."""
+    """Quantity that its law bounds, where it is a bound, for the heading of a table:
+    "worst site".
+    """
     pools: ClassVar[bool] = True
-    """True if pooling all cases would satisfy the same promise, and so can be compared with."""
+    """True if pooling all cases would satisfy the same promise, and so can be compared
+    with.
+    """
 
     def options(self) -> str:
         """Return a few words for a line on a terminal; empty for the usual promise."""
@@ -303,7 +360,8 @@ class Promise(ABC):
     ) -> str:
         """Return the promise as a sentence, with its condition.
 
-        ``group`` follows whose cases are meant, and ``claim`` is what the score promises to them.
+        ``group`` follows whose cases are meant, and ``claim`` is what the score
+        promises to them.
         """
         condition = f", {self.condition}" if self.condition else ""
         return criterion.promise(level, f"{self.whose}{group}{condition}", delta, claim)
@@ -318,7 +376,8 @@ class Promise(ABC):
 
     @abstractmethod
     def shortfall(self, where: str) -> str:
-        """Explain why new cases may be covered too rarely: two causes, and the condition of the second.
+        """Explain why new cases may be covered too rarely: two causes, and the
+        condition of the second.
 
         Parameters
         ----------
@@ -345,34 +404,45 @@ class Population(Promise):
     condition: ClassVar[str] = "if the model errs equally at every site"
     serves: ClassVar[str] = "new cases, if the model errs equally at every site"
     law_note: ClassVar[str] = (
-        "The distribution of the coverage shows how it varies from one calibration to the next if the model "
-        "errs equally at every site. If sites differ, coverage at a single site can fall outside this range."
+        "The distribution of the coverage shows how it varies from one calibration to"
+        " the next if the model errs equally at every site. If sites differ, coverage"
+        " at a single site can fall outside this range."
     )
 
-    def choose(self, sites: Sites, goal: Goal, numbers: int, share: Fraction | None) -> Solution:
+    def choose(
+        self, sites: Sites, goal: Goal, numbers: int, share: Fraction | None
+    ) -> Solution:
         """Search ranks and votes together."""
         return choose_ranks(sites, goal, numbers, share)
 
     def breaks_promise(self, solution: Solution, goal: Goal, most_work: int) -> bool:
-        """Return whether the distribution of the coverage does not satisfy the criterion.
+        """Return whether the distribution of the coverage does not satisfy the
+        criterion.
 
-        Where no votes do, sites send their largest score alone, or the rank that the rule fixes.
+        Where no votes do, sites send their largest score alone, or the rank that the
+        rule fixes.
         """
         if solution.is_finite:
             return refutes(solution.ballot, solution.needed, goal, most_work)
         rows = zip(solution.ballot.sites, solution.ballot.ranks, strict=True)
-        return solution.rule is None and any(ranks not in ((), (kind.n,)) for kind, ranks in rows)
+        return solution.rule is None and any(
+            ranks not in ((), (kind.n,)) for kind, ranks in rows
+        )
 
     def solve(self, planned: Solution, answered: Ballot, goal: Goal) -> Solution:
         """Return the best valid number of votes for the sites that answered."""
-        return Solution(answered, *solve_votes(answered, goal, planned.rule), planned.rule)
+        return Solution(
+            answered, *solve_votes(answered, goal, planned.rule), planned.rule
+        )
 
     def tolerates(self, solution: Solution, goal: Goal, n_missing: int) -> bool:
         """Return whether the remaining sites have a valid number of votes."""
         return tolerates(solution.ballot, goal, n_missing)
 
     def law(self, solution: Solution, goal: Goal) -> CoverageLaw:
-        """Return the distribution of the coverage, which follows from the votes below it."""
+        """Return the distribution of the coverage, which follows from the votes below
+        it.
+        """
         return solution.ballot.law(solution.needed, goal.max_faulty)
 
     def options(self) -> str:
@@ -382,30 +452,33 @@ class Population(Promise):
     def assumed(self) -> str:
         """Scores are independent and identically distributed."""
         return (
-            "Given the model, the calibration scores of all sites and the score of a new case are "
-            "independent and identically distributed, and the model was not trained on the calibration data."
+            "Given the model, the calibration scores of all sites and the score of a"
+            " new case are independent and identically distributed, and the model was"
+            " not trained on the calibration data."
         )
 
     def assumed_in_groups(self) -> str:
         """Assume the same in each group."""
         return (
-            "In each group individually, given the model and all labels, the calibration scores of all sites "
-            "and the score of a new case are independent and identically distributed; groups may differ in "
-            "any way, and sites in how many cases of each they have. The model was not trained on the "
-            "calibration data."
+            "In each group individually, given the model and all labels, the"
+            " calibration scores of all sites and the score of a new case are"
+            " independent and identically distributed; groups may differ in any way,"
+            " and sites in how many cases of each they have. The model was not trained"
+            " on the calibration data."
         )
 
     def shortfall(self, where: str) -> str:
         """Name a site that differs, or a calibration that came out low."""
         return (
-            f"cases {where} differ from those of other sites, or this calibration came out low for "
-            "everybody: if all sites are alike,"
+            f"cases {where} differ from those of other sites, or this calibration came"
+            " out low for everybody: if all sites are alike,"
         )
 
 
 @PROMISES.register
 class EachSite(Promise):
-    """New points of each site that answered, and so of every mixture of them; sites may differ in any way.
+    """New points of each site that answered, and so of every mixture of them; sites may
+    differ in any way.
 
     Examples
     --------
@@ -427,41 +500,62 @@ class EachSite(Promise):
     pools: ClassVar[bool] = False
     smallest_decides: ClassVar[bool] = True
     fixes_ranks: ClassVar[bool] = True
-    no_faulty: ClassVar[str] = "a wrong report harms only its own site's promise, or makes the sets larger"
+    no_faulty: ClassVar[str] = (
+        "a wrong report harms only its own site's promise, or makes the sets larger"
+    )
 
     def accepts(self, criterion: Criterion) -> bool:
         """Accept criteria by which the smallest valid threshold is the best."""
         return not criterion.trades_up
 
-    def check_goal(self, goal: Goal, *, is_open: bool, is_searched: bool = True, numbers: int = 1) -> None:
+    def check_goal(
+        self, goal: Goal, *, is_open: bool, is_searched: bool = True, numbers: int = 1
+    ) -> None:
         """Refuse what a largest report cannot serve."""
-        super().check_goal(goal, is_open=is_open, is_searched=is_searched, numbers=numbers)
+        super().check_goal(
+            goal, is_open=is_open, is_searched=is_searched, numbers=numbers
+        )
         if numbers > 1:
             raise ValueError(
-                f"numbers must be 1 with promise 'each-site', got {numbers}: the largest report is kept, so "
-                "other numbers of a site could never matter"
+                f"numbers must be 1 with promise 'each-site', got {numbers}: the"
+                " largest report is kept, so other numbers of a site could never"
+                " matter"
             )
         if is_open and goal.criterion.takes_delta:
             raise ValueError(
-                f"the {goal.criterion.name} criterion with promise 'each-site' needs n_points: the error "
-                "probability of a site depends on the number of sites"
+                f"the {goal.criterion.name} criterion with promise 'each-site' needs"
+                " n_points: the error probability of a site depends on the number of"
+                " sites"
             )
 
     def check_solution(self, solution: Solution, goal: Goal) -> None:
         """Refuse more than one number per site, and votes below the largest report."""
         if any(votes != (1,) for votes in solution.ballot.votes):
-            raise ValueError("for a promise to each site every site sends one number, of one vote")
+            raise ValueError(
+                "for a promise to each site every site sends one number, of one vote"
+            )
         if solution.needed < solution.ballot.n_sites:
-            raise ValueError("for a promise to each site the server keeps the largest report")
+            raise ValueError(
+                "for a promise to each site the server keeps the largest report"
+            )
         own = own_goal(goal, solution.ballot.n_sites)
-        for kind, ranks in zip(solution.ballot.sites, solution.ballot.ranks, strict=True):
+        for kind, ranks in zip(
+            solution.ballot.sites, solution.ballot.ranks, strict=True
+        ):
             if ranks[0] < goal.criterion.own_rank(kind.n, own):
-                raise ValueError("a site's rank is too low for the level that the plan promises to it")
+                raise ValueError(
+                    "a site's rank is too low for the level that the plan promises"
+                    " to it"
+                )
 
-    def choose(self, sites: Sites, goal: Goal, numbers: int, share: Fraction | None) -> Solution:
+    def choose(
+        self, sites: Sites, goal: Goal, numbers: int, share: Fraction | None
+    ) -> Solution:
         """Return every site's own rank, and all votes."""
         own = own_goal(goal, total_sites(sites))
-        ballot = Ballot.from_ranks(sites, ((goal.criterion.own_rank(kind.n, own),) for kind in sites))
+        ballot = Ballot.from_ranks(
+            sites, ((goal.criterion.own_rank(kind.n, own),) for kind in sites)
+        )
         return self.solve(Solution(ballot, ballot.n_sites), ballot, goal)
 
     def solve(self, planned: Solution, answered: Ballot, goal: Goal) -> Solution:
@@ -470,9 +564,14 @@ class EachSite(Promise):
         if all(ranks[0] <= kind.n for kind, ranks in rows):
             return Solution(answered, answered.n_sites, None, planned.rule)
         own = own_goal(goal, answered.n_sites)
-        points = smallest(lambda n: goal.criterion.own_rank(n, own) <= n, start=1, stop=LARGEST_N)
+        points = smallest(
+            lambda n: goal.criterion.own_rank(n, own) <= n, start=1, stop=LARGEST_N
+        )
         return Solution(
-            answered, answered.n_sites + 1, planned.advice or Advice(n_points=points), planned.rule
+            answered,
+            answered.n_sites + 1,
+            planned.advice or Advice(n_points=points),
+            planned.rule,
         )
 
     def tolerates(self, solution: Solution, goal: Goal, n_missing: int) -> bool:
@@ -494,23 +593,25 @@ class EachSite(Promise):
     def assumed(self) -> str:
         """Each site's scores are like its own new points'."""
         return (
-            "Given the model, the calibration scores of a site and the score of a new case of that site are "
-            "independent and identically distributed, and the model was not trained on the calibration data; "
-            "sites may differ in any way. The promise is for cases of the sites that answered."
+            "Given the model, the calibration scores of a site and the score of a new"
+            " case of that site are independent and identically distributed, and the"
+            " model was not trained on the calibration data; sites may differ in any"
+            " way. The promise is for cases of the sites that answered."
         )
 
     def shortfall(self, where: str) -> str:
         """Name changed cases, or a calibration that came out low."""
         return (
-            f"cases {where} have changed since the calibration, or it came out low for this site: if they "
-            "have not changed,"
+            f"cases {where} have changed since the calibration, or it came out low for"
+            " this site: if they have not changed,"
         )
 
 
 def own_goal(goal: Goal, n_sites: int) -> Goal:
     """Return the goal of each site individually.
 
-    With a delta, the coverage at every site is at least the level with probability 1 - delta for all sites at
-    once: each may miss with delta / m, by the union bound, however they depend.
+    With a delta, the coverage at every site is at least the level with probability 1 -
+    delta for all sites at once: each may miss with delta / m, by the union bound,
+    however they depend.
     """
     return replace(goal, delta=goal.delta / n_sites * (1 - _MARGIN))

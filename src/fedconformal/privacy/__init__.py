@@ -28,7 +28,8 @@ __all__ = ["Bins", "Ledger", "Privacy", "amplified_epsilon", "simulate"]
 
 
 def simulate(plan: Any, scores: Mapping[str, Any], rng: Any) -> Any:
-    """Simulate a round of a private plan without groups, with seeded noise, which protects nobody.
+    """Simulate a round of a private plan without groups, with seeded noise, which
+    protects nobody.
 
     Parameters
     ----------
@@ -50,7 +51,9 @@ def simulate(plan: Any, scores: Mapping[str, Any], rng: Any) -> Any:
     >>> rng = np.random.default_rng(0)
     >>> privacy = fc.Privacy(1.0, fc.Bins.uniform(0, 1, 50))
     >>> plan = fc.plan(n_points=dict.fromkeys("ABCDE", 400), privacy=privacy)
-    >>> calibration = fc.privacy.simulate(plan, {site: rng.random(400) for site in "ABCDE"}, rng)
+    >>> calibration = fc.privacy.simulate(
+    ...     plan, {site: rng.random(400) for site in "ABCDE"}, rng
+    ... )
     >>> 0.8 < calibration.threshold <= 1
     True
     """

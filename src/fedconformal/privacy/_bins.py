@@ -1,6 +1,8 @@
-"""Privacy that a coordinator asks for, and the public grid to which a site rounds its scores.
+"""Privacy that a coordinator asks for, and the public grid to which a site rounds its
+scores.
 
-Edges are part of the plan, so nothing here takes the site's own calibration scores to choose them.
+Edges are part of the plan, so nothing here takes the site's own calibration scores to
+choose them.
 """
 
 from __future__ import annotations
@@ -24,19 +26,22 @@ _SHOWN = 6  # edges at the most
 
 @dataclass(frozen=True)
 class Bins:
-    """A grid with right edges e_1 < ... < e_B, public and fixed before any site looks at its scores.
+    """A grid with right edges e_1 < ... < e_B, public and fixed before any site looks
+    at its scores.
 
-    A score is rounded up to the right edge of its bin; one that is below e_1 goes to the first bin, one that
-    is above e_B (or NaN) to the last, which therefore means +inf. If the score cannot exceed e_B by
-    construction, as one minus a probability cannot exceed 1, ``bounded`` makes e_B a threshold, too: scores
-    up to it have a bin of their own, and one more bin, which means +inf, holds what was clipped.
+    A score is rounded up to the right edge of its bin; one that is below e_1 goes to
+    the first bin, one that is above e_B (or NaN) to the last, which therefore means
+    +inf. If the score cannot exceed e_B by construction, as one minus a probability
+    cannot exceed 1, ``bounded`` makes e_B a threshold, too: scores up to it have a bin
+    of their own, and one more bin, which means +inf, holds what was clipped.
 
     Parameters
     ----------
     edges : iterable of float
         Right edges, at least two, finite and strictly increasing.
     bounded : bool
-        Whether no valid score can be above the last edge, so that there is one bin more than edges.
+        Whether no valid score can be above the last edge, so that there is one bin more
+        than edges.
 
     Raises
     ------
@@ -76,8 +81,11 @@ class Bins:
         return len(self.edges) + self.bounded
 
     @classmethod
-    def uniform(cls, low: float, high: float, count: int, *, bounded: bool = False) -> Bins:
-        """Bins of equal width: right edges ``low + i (high - low) / count``, i = 1..count.
+    def uniform(
+        cls, low: float, high: float, count: int, *, bounded: bool = False
+    ) -> Bins:
+        """Bins of equal width: right edges ``low + i (high - low) / count``, i =
+        1..count.
 
         Parameters
         ----------
@@ -129,11 +137,13 @@ class Bins:
     def from_reference(
         cls, public_scores: ArrayLike, count: int = 100, *, bound: float | None = None
     ) -> Bins:
-        """Make bins that hold equal shares of a **public** sample: right edges are its i/count quantiles.
+        """Make bins that hold equal shares of a **public** sample: right edges are its
+        i/count quantiles.
 
-        The sample is published with the plan in all but name, so it must be scores that nobody needs to
-        protect, such as the model's residuals on a public set. Never a site's own calibration scores: the
-        privacy guarantee assumes edges that do not depend on them.
+        The sample is published with the plan in all but name, so it must be scores that
+        nobody needs to protect, such as the model's residuals on a public set. Never a
+        site's own calibration scores: the privacy guarantee assumes edges that do not
+        depend on them.
 
         Parameters
         ----------
@@ -142,8 +152,8 @@ class Bins:
         count : int
             How many bins, at least 2; ties in the sample give fewer.
         bound : float, optional
-            What no score can exceed by construction, as one minus a probability cannot exceed 1: it becomes
-            the last edge, and the bins are ``bounded``.
+            What no score can exceed by construction, as one minus a probability cannot
+            exceed 1: it becomes the last edge, and the bins are ``bounded``.
 
         Returns
         -------
@@ -153,7 +163,8 @@ class Bins:
         Raises
         ------
         ValueError
-            If the sample is too small, not finite, has a single quantile, or exceeds the bound.
+            If the sample is too small, not finite, has a single quantile, or exceeds
+            the bound.
 
         Examples
         --------
@@ -165,23 +176,29 @@ class Bins:
         sample = _flat("public_scores", public_scores)
         if sample.size < 2 or not np.isfinite(sample).all():
             raise ValueError(
-                f"public_scores must hold at least two scores, all finite, got {sample.size} of which "
-                f"{int(np.isfinite(sample).sum())} are finite"
+                "public_scores must hold at least two scores, all finite, got"
+                f" {sample.size} of which {int(np.isfinite(sample).sum())} are finite"
             )
         if bound is not None and sample.max() > _number("bound", bound):
-            raise ValueError(f"public_scores must not exceed bound={bound}, got {sample.max()}")
+            raise ValueError(
+                f"public_scores must not exceed bound={bound}, got {sample.max()}"
+            )
         edges = np.unique(np.quantile(sample, np.arange(1, count + 1) / count))
         if bound is not None:
             edges = np.append(edges[:-1], bound)
         if edges.size < 2:
-            raise ValueError(f"public_scores must have at least two distinct quantiles, all are {edges[0]}")
+            raise ValueError(
+                "public_scores must have at least two distinct quantiles, all are"
+                f" {edges[0]}"
+            )
         return cls(tuple(edges.tolist()), bounded=bound is not None)
 
     def place(self, scores: ArrayLike) -> Ints:
         """Count the scores in each bin, read as float64.
 
-        Whatever the values are, nothing is dropped and nothing is raised: whether an error was raised would
-        itself be a release. Only the type and the shape of the array are checked.
+        Whatever the values are, nothing is dropped and nothing is raised: whether an
+        error was raised would itself be a release. Only the type and the shape of the
+        array are checked.
 
         Parameters
         ----------
@@ -201,7 +218,9 @@ class Bins:
             If it is not flat.
         """
         values = np.sort(_flat("scores", scores))  # NaN is above the last edge
-        up_to = np.searchsorted(values, np.array(self.edges[: self.n_bins - 1]), side="right")
+        up_to = np.searchsorted(
+            values, np.array(self.edges[: self.n_bins - 1]), side="right"
+        )
         return np.diff(up_to, prepend=0, append=values.size)
 
 
@@ -213,7 +232,10 @@ def _edges(value: Any) -> tuple[float, ...]:
         raise ValueError(f"edges must be at least 2, got {len(edges)}")
     for i, (left, right) in enumerate(pairwise(edges)):
         if left >= right:
-            raise ValueError(f"edges must be strictly increasing, got {left} then {right} at edges[{i + 1}]")
+            raise ValueError(
+                f"edges must be strictly increasing, got {left} then {right} at"
+                f" edges[{i + 1}]"
+            )
     return edges
 
 
@@ -238,14 +260,19 @@ def _range(low: Any, high: Any, count: Any) -> tuple[float, float, int]:
         raise ValueError(f"low must be below high, got low={low} and high={high}")
     count = integer("count", count, low=2)
     if not math.isfinite((high - low) * count):
-        raise ValueError(f"(high - low) * count must be a finite float64, got low={low} and high={high}")
+        raise ValueError(
+            f"(high - low) * count must be a finite float64, got low={low} and"
+            f" high={high}"
+        )
     return low, high, count
 
 
 def _flat(name: str, value: ArrayLike) -> Floats:
     array = plain_array(value)
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"{name} must be an array of numbers, got an array of {array.dtype}")
+        raise TypeError(
+            f"{name} must be an array of numbers, got an array of {array.dtype}"
+        )
     if array.ndim != 1:
         raise ValueError(f"{name} must be a flat array, got shape {array.shape}")
     with np.errstate(over="ignore"):
@@ -262,19 +289,22 @@ class Privacy:
     Parameters
     ----------
     epsilon : float
-        Privacy loss of a site's answer for one group of cases, from 0.000001 to 100; it serves all levels.
+        Privacy loss of a site's answer for one group of cases, from 0.000001 to 100; it
+        serves all levels.
     bins : Bins, optional
-        Public grid on which scores are counted, fixed before any calibration score is looked at. It may be
-        left out where the score is bounded.
+        Public grid on which scores are counted, fixed before any calibration score is
+        looked at. It may be left out where the score is bounded.
     analysis : {"curve", "paper"}
-        ``"curve"``: sites send noisy counts of their scores in the bins. ``"paper"``: Algorithms 2 and 3 of
-        the paper, for equal sites and the marginal criterion; levels share epsilon evenly.
+        ``"curve"``: sites send noisy counts of their scores in the bins. ``"paper"``:
+        Algorithms 2 and 3 of the paper, for equal sites and the marginal criterion;
+        levels share epsilon evenly.
     gamma : float, optional
-        For the paper's analysis, the share of the error probability that is spent on the noise; searched if
-        left out.
+        For the paper's analysis, the share of the error probability that is spent on
+        the noise; searched if left out.
     bearers : int, optional
-        In a masked plan, number of sites that add the noise, two or more, each the whole of it: epsilon then
-        holds against the server and all but one of these sites together. All sites add noise if left out.
+        In a masked plan, number of sites that add the noise, two or more, each the
+        whole of it: epsilon then holds against the server and all but one of these
+        sites together. All sites add noise if left out.
 
     Raises
     ------
@@ -300,24 +330,37 @@ class Privacy:
     def __post_init__(self) -> None:
         """Refuse invalid values."""
         if isinstance(self.epsilon, Bins):
-            raise TypeError("epsilon comes first, then the bins, as in Privacy(1.0, Bins.uniform(0, 5, 100))")
+            raise TypeError(
+                "epsilon comes first, then the bins, as in Privacy(1.0, Bins.uniform(0,"
+                " 5, 100))"
+            )
         low = SMALLEST_EPSILON
-        fraction("epsilon", self.epsilon, low=low / 2, high=LARGEST_EPSILON, closed=True)
+        fraction(
+            "epsilon", self.epsilon, low=low / 2, high=LARGEST_EPSILON, closed=True
+        )
         if self.epsilon < low:
             raise ValueError(
-                f"epsilon must be a number in [{low:g}, {LARGEST_EPSILON:g}], got {self.epsilon}"
+                f"epsilon must be a number in [{low:g}, {LARGEST_EPSILON:g}], got"
+                f" {self.epsilon}"
             )
         if self.bins is not None and not isinstance(self.bins, Bins):
-            raise TypeError(f"bins must be Bins, for example Bins.uniform(0, 5, 100), got {self.bins!r}")
+            raise TypeError(
+                "bins must be Bins, for example Bins.uniform(0, 5, 100), got"
+                f" {self.bins!r}"
+            )
         choice("analysis", self.analysis, _ANALYSES)
         if self.bearers is not None:
             integer("bearers", self.bearers, low=2, high=MOST_BEARERS)
             if self.message != _ANALYSES["curve"]:
-                raise ValueError(f"bearers is a parameter of analysis 'curve', got {self.bearers}")
+                raise ValueError(
+                    f"bearers is a parameter of analysis 'curve', got {self.bearers}"
+                )
         if self.gamma is not None:
             fraction("gamma", self.gamma)
             if self.message == _ANALYSES["curve"]:
-                raise ValueError(f"gamma is a parameter of analysis 'paper', got {self.gamma}")
+                raise ValueError(
+                    f"gamma is a parameter of analysis 'paper', got {self.gamma}"
+                )
 
     @property
     def message(self) -> str:

@@ -1,10 +1,12 @@
-"""Private releases: counts and counts of cells with discrete Laplace noise, and a cell near a quantile.
+"""Private releases: counts and counts of cells with discrete Laplace noise, and a cell
+near a quantile.
 
-Replacing one record takes one count out of a cell and puts one into another, so that the counts change by at
-most 2 in the L1 norm, however many cells there are. Independent noise with P(z) proportional to
-``exp(-abs(z) / scale)``, scale = 2 / epsilon, is epsilon-private. Nothing is cut off, since the distribution
-of the coverage (`fedconformal.laws`) relies on noise that is independent of the counts. Releases come from
-OpenDP alone and cannot be seeded.
+Replacing one record takes one count out of a cell and puts one into another, so that
+the counts change by at most 2 in the L1 norm, however many cells there are. Independent
+noise with P(z) proportional to ``exp(-abs(z) / scale)``, scale = 2 / epsilon, is
+epsilon-private. Nothing is cut off, since the distribution of the coverage
+(`fedconformal.laws`) relies on noise that is independent of the counts. Releases come
+from OpenDP alone and cannot be seeded.
 """
 
 import math
@@ -23,16 +25,17 @@ from fedconformal._util import Floats, Ints, fraction, integer, integers
 from fedconformal.documents import LARGEST_EPSILON
 from fedconformal.laws._curves import CurveNoise
 
-# -- privacy loss: which epsilon may be asked for, and how much noise it takes -----------------------------
+# -- privacy loss: which epsilon may be asked for, and how much noise it takes ---------
 
-# A mechanism is epsilon-private if replacing one record changes the probability of every release by a factor
-# of at most ``exp(epsilon)``.
+# A mechanism is epsilon-private if replacing one record changes the probability of
+# every release by a factor of at most ``exp(epsilon)``.
 
 
 def check_epsilon(epsilon: float | Fraction) -> Fraction:
     """Return the privacy loss that is promised, exactly: in (0, 100].
 
-    It is read both as the decimal that was written and as the float64 that was meant; the smaller counts.
+    It is read both as the decimal that was written and as the float64 that was meant;
+    the smaller counts.
     """
     written = fraction("epsilon", epsilon, high=LARGEST_EPSILON, closed=True)
     return min(written, Fraction(float(epsilon)))
@@ -43,7 +46,10 @@ def scale_of(width: int, epsilon: float | Fraction) -> float:
     """Return ``width / epsilon``, rounded up, so that rounding never costs privacy."""
     exact = width / check_epsilon(epsilon)
     if exact > sys.float_info.max:
-        raise ValueError(f"epsilon must be at least {width / sys.float_info.max:.3g} here, got {epsilon}")
+        raise ValueError(
+            f"epsilon must be at least {width / sys.float_info.max:.3g} here, got"
+            f" {epsilon}"
+        )
     nearest = float(exact)
     return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
 
@@ -52,15 +58,17 @@ def confirm_loss(loss: float, epsilon: float) -> None:
     """Refuse a mechanism whose loss OpenDP puts above what was promised."""
     if not loss <= epsilon:
         raise RuntimeError(
-            f"OpenDP puts the privacy loss at {loss}, above epsilon={epsilon}: nothing was released"
+            f"OpenDP puts the privacy loss at {loss}, above epsilon={epsilon}: nothing"
+            " was released"
         )
 
 
-# -- private release of a count: discrete Laplace noise, cut off at 0 and n --------------------------------
+# -- private release of a count: discrete Laplace noise, cut off at 0 and n ------------
 
-# Neighbours replace one record, which moves a count by at most 1, so noise Z with P(Z = z) proportional to
-# ``exp(-|z| / scale)``, scale = 1 / epsilon, is epsilon-private. Cutting off uses public numbers only and
-# costs nothing. Draws come from OpenDP alone; nothing here can be seeded.
+# Neighbours replace one record, which moves a count by at most 1, so noise Z with P(Z =
+# z) proportional to ``exp(-|z| / scale)``, scale = 1 / epsilon, is epsilon-private.
+# Cutting off uses public numbers only and costs nothing. Draws come from OpenDP alone;
+# nothing here can be seeded.
 
 
 @dataclass(frozen=True)
@@ -132,13 +140,16 @@ class CountNoise:
             P(Z <= z).
         """
         z = np.asarray(z)
-        beyond = np.exp(-np.where(z < 0, -z, z + 1) / self.scale) / (1 + np.exp(-1 / self.scale))
+        beyond = np.exp(-np.where(z < 0, -z, z + 1) / self.scale) / (
+            1 + np.exp(-1 / self.scale)
+        )
         mass: Floats = np.where(z < 0, beyond, 1 - beyond)
         return mass
 
 
 def prepare_count(count: int, n: int, epsilon: float | Fraction) -> Callable[[], int]:
-    """Everything but the draw of a noisy count: what can be refused is refused here, before any charge.
+    """Everything but the draw of a noisy count: what can be refused is refused here,
+    before any charge.
 
     Parameters
     ----------
@@ -152,7 +163,8 @@ def prepare_count(count: int, n: int, epsilon: float | Fraction) -> Callable[[],
     Returns
     -------
     callable
-        Draws the count with noise, cut off at 0 and n. Every call costs epsilon, and must be paid for first.
+        Draws the count with noise, cut off at 0 and n. Every call costs epsilon, and
+        must be paid for first.
 
     Raises
     ------
@@ -176,8 +188,11 @@ SENSITIVITY = 2
 """Largest change of the counts, in the L1 norm, when one record is replaced."""
 
 
-def scale_noise(cells: int, n_sites: int, epsilon: float | Fraction, *, denominator: int = 16) -> CurveNoise:
-    """Return the distribution of the noise in a curve to which each site adds epsilon-private noise.
+def scale_noise(
+    cells: int, n_sites: int, epsilon: float | Fraction, *, denominator: int = 16
+) -> CurveNoise:
+    """Return the distribution of the noise in a curve to which each site adds
+    epsilon-private noise.
 
     Parameters
     ----------
@@ -203,8 +218,11 @@ def scale_noise(cells: int, n_sites: int, epsilon: float | Fraction, *, denomina
     return CurveNoise(cells, n_sites, scale_of(SENSITIVITY, epsilon), denominator)
 
 
-def prepare_noisy_counts(counts: ArrayLike, epsilon: float | Fraction) -> Callable[[], list[int]]:
-    """Prepare a private release of the counts of cells, refusing all that can be refused before any charge.
+def prepare_noisy_counts(
+    counts: ArrayLike, epsilon: float | Fraction
+) -> Callable[[], list[int]]:
+    """Prepare a private release of the counts of cells, refusing all that can be
+    refused before any charge.
 
     Parameters
     ----------
@@ -216,7 +234,8 @@ def prepare_noisy_counts(counts: ArrayLike, epsilon: float | Fraction) -> Callab
     Returns
     -------
     callable
-        Draws the counts with noise, which may be negative. Every call costs epsilon; charge it first.
+        Draws the counts with noise, which may be negative. Every call costs epsilon;
+        charge it first.
 
     Raises
     ------
@@ -230,13 +249,17 @@ def prepare_noisy_counts(counts: ArrayLike, epsilon: float | Fraction) -> Callab
     3
     """
     cells = integers("counts", counts, low=0).tolist()
-    measurement = _measurement(scale_of(SENSITIVITY, epsilon), float(epsilon), sensitivity=SENSITIVITY)
+    measurement = _measurement(
+        scale_of(SENSITIVITY, epsilon), float(epsilon), sensitivity=SENSITIVITY
+    )
     return lambda: [int(count) for count in measurement(cells)]
 
 
 @lru_cache(maxsize=16)
 def _measurement(scale: float, epsilon: float, *, sensitivity: int) -> Any:
-    """Return OpenDP's mechanism at this scale, refused unless OpenDP itself confirms the loss."""
+    """Return OpenDP's mechanism at this scale, refused unless OpenDP itself confirms
+    the loss.
+    """
     dp = need("opendp.prelude", extra="private")
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T=dp.i64)), dp.l1_distance(T=dp.i64)
@@ -245,7 +268,9 @@ def _measurement(scale: float, epsilon: float, *, sensitivity: int) -> Any:
     return noisy
 
 
-def simulate_noisy_counts(counts: ArrayLike, epsilon: float | Fraction, *, rng: np.random.Generator) -> Ints:
+def simulate_noisy_counts(
+    counts: ArrayLike, epsilon: float | Fraction, *, rng: np.random.Generator
+) -> Ints:
     """Simulate releases of counts with seeded noise, which protects nobody.
 
     Parameters
@@ -279,14 +304,16 @@ def simulate_noisy_counts(counts: ArrayLike, epsilon: float | Fraction, *, rng: 
     return clean + scale_noise(clean.shape[-1], 1, epsilon).rvs(clean.shape, rng)
 
 
-# -- private selection of a cell near a quantile: the paper's Algorithm 2, to the letter -------------------
+# -- private selection of a cell near a quantile: the paper's Algorithm 2, to the letter
 
-# For the quantile a/d the error of cell b is ``max(L_b (d - a), G_b a)``, with L_b and G_b the number of
-# scores in cells below and above it. A cell is drawn by the exponential mechanism with the scale
-# ``2 max(a, d - a) / epsilon``. If a record goes up, the errors change by amounts in [-(d-a), a]; if it goes
-# down, in [-a, d-a]. Either interval has width d, and the logarithms of a cell's weight and of the sum of all
-# weights change by amounts in one interval of that width over the scale: the loss is at most ``d / scale``,
-# below epsilon. Cells are drawn by OpenDP alone; nothing here can be seeded, except for simulations.
+# For the quantile a/d the error of cell b is ``max(L_b (d - a), G_b a)``, with L_b and
+# G_b the number of scores in cells below and above it. A cell is drawn by the
+# exponential mechanism with the scale ``2 max(a, d - a) / epsilon``. If a record goes
+# up, the errors change by amounts in [-(d-a), a]; if it goes down, in [-a, d-a]. Either
+# interval has width d, and the logarithms of a cell's weight and of the sum of all
+# weights change by amounts in one interval of that width over the scale: the loss is at
+# most ``d / scale``, below epsilon. Cells are drawn by OpenDP alone; nothing here can
+# be seeded, except for simulations.
 
 _LARGEST = int(np.iinfo(np.int64).max)
 
@@ -306,7 +333,9 @@ class PrivateQuantile:
     --------
     >>> from fractions import Fraction
     >>> from fedconformal.privacy import PrivateQuantile
-    >>> PrivateQuantile(Fraction(9, 10), Fraction(2)).pmf([2, 4, 10, 4]).round(3).tolist()
+    >>> PrivateQuantile(Fraction(9, 10), Fraction(2)).pmf([2, 4, 10, 4]).round(
+    ...     3
+    ... ).tolist()
     [0.0, 0.0, 0.098, 0.902]
     """
 
@@ -341,7 +370,10 @@ class PrivateQuantile:
         n = at_most[..., -1:]
         a, d = self.quantile.as_integer_ratio()
         if int(n.max()) * d > _LARGEST:
-            raise ValueError(f"n * d must be at most {_LARGEST} for a quantile in units of 1/d, got d={d}")
+            raise ValueError(
+                f"n * d must be at most {_LARGEST} for a quantile in units of 1/d, got"
+                f" d={d}"
+            )
         errors: Ints = np.maximum((at_most - table) * (d - a), (n - at_most) * a)
         return errors
 
@@ -373,7 +405,8 @@ class PrivateQuantile:
         Returns
         -------
         callable
-            Draws a cell (0 is the first). Every call costs epsilon, and must be paid for first.
+            Draws a cell (0 is the first). Every call costs epsilon, and must be paid
+            for first.
         """
         errors = self.errors(counts).tolist()
         draw = _noisy_max(self.scale, self.quantile.denominator, float(self.epsilon))
@@ -395,20 +428,33 @@ class PrivateQuantile:
         """
         errors = self.errors(counts)
         least = errors.min(axis=-1, keepdims=True)
-        cells: Ints = np.argmax(rng.gumbel(size=errors.shape) - (errors - least) / self.scale, axis=-1)
+        cells: Ints = np.argmax(
+            rng.gumbel(size=errors.shape) - (errors - least) / self.scale, axis=-1
+        )
         return cells
 
 
 @lru_cache(maxsize=16)
 def _noisy_max(scale: float, width: int, epsilon: float) -> Any:
-    """Return OpenDP's least error after Gumbel noise, refused unless OpenDP itself confirms the loss."""
+    """Return OpenDP's least error after Gumbel noise, refused unless OpenDP itself
+    confirms the loss.
+    """
     dp = need("opendp.prelude", extra="private")
     dp.enable_features("contrib")
-    # Monotone, because adding the same number to all errors changes no draw: a change in an interval of some
-    # width may be read as one from zero to that width.
-    space = dp.vector_domain(dp.atom_domain(T=dp.i64)), dp.linf_distance(T=dp.i64, monotonic=True)
-    # OpenDP states Gumbel noise in another measure; its pure loss has the same bound at the same scale.
-    confirm_loss(
-        dp.m.make_noisy_max(*space, dp.max_divergence(), scale=scale, negate=True).map(width), epsilon
+    # Monotone, because adding the same number to all errors changes no draw: a change
+    # in an interval of some width may be read as one from zero to that width.
+    space = (
+        dp.vector_domain(dp.atom_domain(T=dp.i64)),
+        dp.linf_distance(T=dp.i64, monotonic=True),
     )
-    return dp.m.make_noisy_max(*space, dp.zero_concentrated_divergence(), scale=scale, negate=True)
+    # OpenDP states Gumbel noise in another measure; its pure loss has the same bound at
+    # the same scale.
+    confirm_loss(
+        dp.m.make_noisy_max(*space, dp.max_divergence(), scale=scale, negate=True).map(
+            width
+        ),
+        epsilon,
+    )
+    return dp.m.make_noisy_max(
+        *space, dp.zero_concentrated_divergence(), scale=scale, negate=True
+    )

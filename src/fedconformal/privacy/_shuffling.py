@@ -1,8 +1,8 @@
 """Amplification by shuffling, where it holds: sites of one record each.
 
-If reports reach the server without their senders, a site hides among the others. What it hides is its whole
-input; the theorems need epsilon-privacy between *any* two inputs of a site, which per-record privacy gives
-only if a site has one record.
+If reports reach the server without their senders, a site hides among the others. What
+it hides is its whole input; the theorems need epsilon-privacy between *any* two inputs
+of a site, which per-record privacy gives only if a site has one record.
 """
 
 import math
@@ -13,18 +13,23 @@ from fedconformal._util import fraction, integer
 from fedconformal.privacy._mechanisms import check_epsilon
 
 _ROUNDING = 1e-9
-"""Relative allowance for rounding in a divergence: a thousand times what scipy's binomials need."""
+"""Relative allowance for rounding in a divergence: a thousand times what scipy's
+binomials need.
+"""
 
 _BLOCKS = 2000
 """Terms of a sum over C, each for one value or a run of them."""
 
 
-def amplified_epsilon(n_sites: int, n_points: int, epsilon: float, delta: float) -> float:
-    """Return the smallest proved epsilon' such that the shuffled reports are (epsilon', delta)-private.
+def amplified_epsilon(
+    n_sites: int, n_points: int, epsilon: float, delta: float
+) -> float:
+    """Return the smallest proved epsilon' such that the shuffled reports are (epsilon',
+    delta)-private.
 
-    Every site has one record and answers with an epsilon-private mechanism; all ``n_sites`` answer, and an
-    attacker sees their reports in random order. Replacing one site's record is what is hidden. Never above
-    ``epsilon``.
+    Every site has one record and answers with an epsilon-private mechanism; all
+    ``n_sites`` answer, and an attacker sees their reports in random order. Replacing
+    one site's record is what is hidden. Never above ``epsilon``.
 
     Parameters
     ----------
@@ -49,15 +54,17 @@ def amplified_epsilon(n_sites: int, n_points: int, epsilon: float, delta: float)
 
     Notes
     -----
-    Proof (Feldman, McMillan and Talwar 2021, "Hiding among the clones", theorem 3.1 and its numerical form).
-    Write R_0 = w Q + (1-w) Q' and R_1 = (1-w) Q + w Q' with w = e^eps / (e^eps + 1) for the two laws of the
-    report that is to be hidden. Any other report's law is at least e^-eps times either, so with probability
-    e^-eps it is a clone: Q or Q' with equal chance. So the shuffled reports are computed from the numbers of
-    Q and Q', (A+D, C-A+1-D) or (A+1-D, C-A+D), with C ~ Bin(m-1, e^-eps), A ~ Bin(C, 1/2), D ~ Bern(w).
+    Proof (Feldman, McMillan and Talwar 2021, "Hiding among the clones", theorem 3.1 and
+    its numerical form). Write R_0 = w Q + (1-w) Q' and R_1 = (1-w) Q + w Q' with w =
+    e^eps / (e^eps + 1) for the two laws of the report that is to be hidden. Any other
+    report's law is at least e^-eps times either, so with probability e^-eps it is a
+    clone: Q or Q' with equal chance. So the shuffled reports are computed from the
+    numbers of Q and Q', (A+D, C-A+1-D) or (A+1-D, C-A+D), with C ~ Bin(m-1, e^-eps), A
+    ~ Bin(C, 1/2), D ~ Bern(w).
 
-    The same authors' sharper number of clones, Bin(m-1, 2/(e^eps+1)) (2022), is not used: an erratum takes it
-    back except for mechanisms in which every other law is at least (R_0 + R_1) / (e^eps + 1), and a private
-    quantile is not one of them.
+    The same authors' sharper number of clones, Bin(m-1, 2/(e^eps+1)) (2022), is not
+    used: an erratum takes it back except for mechanisms in which every other law is at
+    least (R_0 + R_1) / (e^eps + 1), and a private quantile is not one of them.
 
     Examples
     --------
@@ -67,11 +74,13 @@ def amplified_epsilon(n_sites: int, n_points: int, epsilon: float, delta: float)
     m = integer("n_sites", n_sites, low=1)
     if integer("n_points", n_points, low=1) != 1:
         raise ValueError(
-            f"n_points must be 1 for amplification by shuffling, got {n_points}: with more records the "
-            "mechanism is epsilon-private per record, not between any two inputs of a site, as the theorem "
-            "needs. If all other sites' scores are far away, site 1's bin stays visible in the shuffled "
-            "reports: with n=50, m=1000, epsilon=1 and delta=1e-6 the theorem would claim 0.18, but the loss "
-            "is at least 0.54 at quantile 0.9 (at the paper's scale) and 0.998 at quantile 0.5."
+            f"n_points must be 1 for amplification by shuffling, got {n_points}: with"
+            " more records the mechanism is epsilon-private per record, not between"
+            " any two inputs of a site, as the theorem needs. If all other sites'"
+            " scores are far away, site 1's bin stays visible in the shuffled reports:"
+            " with n=50, m=1000, epsilon=1 and delta=1e-6 the theorem would claim"
+            " 0.18, but the loss is at least 0.54 at quantile 0.9 (at the paper's"
+            " scale) and 0.998 at quantile 0.5."
         )
     check_epsilon(epsilon)
     local, allowed = float(epsilon), float(fraction("delta", delta))
@@ -87,14 +96,18 @@ def amplified_epsilon(n_sites: int, n_points: int, epsilon: float, delta: float)
     return high
 
 
-def divergence(n_sites: int, local: float, epsilon: float, *, negligible: float) -> float:
-    """Return the hockey-stick divergence at ``epsilon`` of the two count laws above, rounded up.
+def divergence(
+    n_sites: int, local: float, epsilon: float, *, negligible: float
+) -> float:
+    """Return the hockey-stick divergence at ``epsilon`` of the two count laws above,
+    rounded up.
 
-    Exchanging Q and Q' exchanges the two laws, so both directions have the same divergence. Given C = c their
-    likelihood ratio increases in the number of Q, so the divergence is a sum over an upper tail, the largest
-    over t of ``u P(X = t-1) - (e^epsilon - 1) P(X >= t)`` for X ~ Bin(c, 1/2). One more clone is only more
-    noise, so a block of values of C may be counted at its first. At most ``2 negligible`` of C's mass is left
-    out of the sum, and counted as if all were revealed.
+    Exchanging Q and Q' exchanges the two laws, so both directions have the same
+    divergence. Given C = c their likelihood ratio increases in the number of Q, so the
+    divergence is a sum over an upper tail, the largest over t of ``u P(X = t-1) -
+    (e^epsilon - 1) P(X >= t)`` for X ~ Bin(c, 1/2). One more clone is only more noise,
+    so a block of values of C may be counted at its first. At most ``2 negligible`` of
+    C's mass is left out of the sum, and counted as if all were revealed.
     """
     # Slow to import, and needed by few.
     from scipy.stats import binom
@@ -110,6 +123,9 @@ def divergence(n_sites: int, local: float, epsilon: float, *, negligible: float)
     best = np.zeros(c.size)
     # The best t is the first above (c + 1) share; rounding may put that one off.
     for t in np.floor((c + 1) * share) + np.array([[0], [1], [2]]):
-        gain, loss = u * binom.pmf(t - 1, c, 0.5), math.expm1(epsilon) * binom.sf(t - 1, c, 0.5)
+        gain, loss = (
+            u * binom.pmf(t - 1, c, 0.5),
+            math.expm1(epsilon) * binom.sf(t - 1, c, 0.5),
+        )
         best = np.maximum(best, gain - loss + _ROUNDING * (gain + loss))
     return float(mass @ best + left_out)

@@ -1,4 +1,6 @@
-"""The verbs: ``plan`` at the coordinator, ``report`` at each site, ``calibrate`` at the server."""
+"""The verbs: ``plan`` at the coordinator, ``report`` at each site, ``calibrate`` at the
+server.
+"""
 
 from fedconformal.protocol._calibrate import (
     AssumptionKind,

@@ -1,4 +1,6 @@
-"""Server side: reports are validated, and combined into thresholds, with the assumptions of the guarantee."""
+"""Server side: reports are validated, and combined into thresholds, with the
+assumptions of the guarantee.
+"""
 
 import math
 from collections import Counter, defaultdict
@@ -8,7 +10,13 @@ from enum import Enum
 from typing import Literal
 
 from fedconformal import _util
-from fedconformal._text import count, floor_percent, plain_spaces, quoted, threshold_text
+from fedconformal._text import (
+    count,
+    floor_percent,
+    plain_spaces,
+    quoted,
+    threshold_text,
+)
 from fedconformal.documents import (
     MOST_CLASSES,
     Calibration,
@@ -61,9 +69,17 @@ class RefusedReportsError(ValueError):
 
     def __init__(self, refused: Sequence[Refusal]) -> None:
         self.refused = tuple(refused)
-        listed = "; ".join(f"{refusal.source}: {refusal.reason}" for refusal in refused[:_MOST_LISTED])
-        more = f"; and {len(refused) - _MOST_LISTED:,} more" if len(refused) > _MOST_LISTED else ""
-        super().__init__(f"nothing was calibrated, {len(refused)} refused: {listed}{more}")
+        listed = "; ".join(
+            f"{refusal.source}: {refusal.reason}" for refusal in refused[:_MOST_LISTED]
+        )
+        more = (
+            f"; and {len(refused) - _MOST_LISTED:,} more"
+            if len(refused) > _MOST_LISTED
+            else ""
+        )
+        super().__init__(
+            f"nothing was calibrated, {len(refused)} refused: {listed}{more}"
+        )
 
 
 def calibrate(
@@ -73,11 +89,12 @@ def calibrate(
     on_refused: Literal["raise", "skip"] = "raise",
     unreadable: Iterable[Refusal] = (),
 ) -> Calibration:
-    """Combine reports into a threshold with its guarantee, for all cases or for each group.
+    """Combine reports into a threshold with its guarantee, for all cases or for each
+    group.
 
-    Every report is checked against the plan: its digest, the site and its signature, no second report of a
-    site, the payload as planned, one score. The votes are then solved again for the sites that answered. The
-    order of the reports does not matter.
+    Every report is checked against the plan: its digest, the site and its signature, no
+    second report of a site, the payload as planned, one score. The votes are then
+    solved again for the sites that answered. The order of the reports does not matter.
 
     Parameters
     ----------
@@ -86,8 +103,8 @@ def calibrate(
     reports : iterable of Report
         One per site; sites that are not there count as missing.
     on_refused : {"raise", "skip"}
-        Raise a RefusedReportsError that names every refused report, or skip it: the site then counts as
-        missing, and the calibration lists the refusal.
+        Raise a RefusedReportsError that names every refused report, or skip it: the
+        site then counts as missing, and the calibration lists the refusal.
     unreadable : iterable of Refusal
         Refusals from before, of reports that could not even be read.
 
@@ -120,24 +137,42 @@ def calibrate(
 
 
 def _calibrate(
-    plan: Plan, reports: Iterable[Report], on_refused: str, unreadable: Iterable[Refusal]
+    plan: Plan,
+    reports: Iterable[Report],
+    on_refused: str,
+    unreadable: Iterable[Refusal],
 ) -> Calibration:
     intake = validate_reports(plan, reports, unreadable=unreadable)
     if on_refused == "raise" and intake.all_refused:
         raise RefusedReportsError(intake.all_refused)
-    needed = 1 if plan.is_grouped else plan.designs[0].fewest_answers  # with groups, for any of them
+    needed = (
+        1 if plan.is_grouped else plan.designs[0].fewest_answers
+    )  # with groups, for any of them
     if len(intake.reports) < needed:
         verb = "is" if needed == 1 else "are"
-        faulty = "" if plan.is_grouped or not plan.max_faulty else f" with max_faulty = {plan.max_faulty}"
+        faulty = (
+            ""
+            if plan.is_grouped or not plan.max_faulty
+            else f" with max_faulty = {plan.max_faulty}"
+        )
         raise ValueError(
-            f"{count(len(intake.reports), 'site')} answered: at least {needed} {verb} needed{faulty}"
+            f"{count(len(intake.reports), 'site')} answered: at least {needed} {verb}"
+            f" needed{faulty}"
         )
     parts = tuple(
-        _solve(plan.by_group[group], answers, _drop_reasons(intake.refused_in[group], len(plan.designs)))
+        _solve(
+            plan.by_group[group],
+            answers,
+            _drop_reasons(intake.refused_in[group], len(plan.designs)),
+        )
         for group, answers in intake.answers.items()
     )
     received = [
-        Received(site=report.site, report=report.digest, signature=report.signature if plan.keys else None)
+        Received(
+            site=report.site,
+            report=report.digest,
+            signature=report.signature if plan.keys else None,
+        )
         for report in intake.reports
     ]
     return Calibration(
@@ -160,12 +195,19 @@ def _shorten(refused: tuple[Refusal, ...]) -> tuple[Refusal, ...]:
 def _drop_reasons(refused: tuple[Refusal, ...], n_groups: int) -> tuple[Refusal, ...]:
     """Return the refusals of a group, only the first of them with their reasons."""
     first = MOST_REFUSALS // n_groups
-    others = [Refusal(source=each.source, reason="does not fit the plan") for each in refused[first:]]
+    others = [
+        Refusal(source=each.source, reason="does not fit the plan")
+        for each in refused[first:]
+    ]
     return (*refused[:first], *others)
 
 
-def _solve(design: Design, answers: Answers, refused: tuple[Refusal, ...]) -> CalibrationPart:
-    """Solve the votes of one design for the sites that answered, and find the thresholds."""
+def _solve(
+    design: Design, answers: Answers, refused: tuple[Refusal, ...]
+) -> CalibrationPart:
+    """Solve the votes of one design for the sites that answered, and find the
+    thresholds.
+    """
     names: dict[tuple[int, int], list[str]] = defaultdict(list)
     for site in sorted(answers):
         place = design.find_kind(answers[site].n, site=site)
@@ -185,8 +227,13 @@ def _solve(design: Design, answers: Answers, refused: tuple[Refusal, ...]) -> Ca
     sums: tuple[int, ...] = ()
     solved = message.solve(design, sites, places) if sites else design
     if len(answers) < design.fewest_answers:
-        levels = tuple(Level(confidence_level=level.confidence_level) for level in design.levels)
-        solved, thresholds = solved.answered_by(sites, levels=levels), (math.inf,) * len(levels)
+        levels = tuple(
+            Level(confidence_level=level.confidence_level) for level in design.levels
+        )
+        solved, thresholds = (
+            solved.answered_by(sites, levels=levels),
+            (math.inf,) * len(levels),
+        )
     elif design.message.is_masked:
         sums = _unmask(design, solved, answers)
         thresholds = largest_so_far(solved, message.combine_sum(solved, sums))
@@ -205,13 +252,16 @@ def _solve(design: Design, answers: Answers, refused: tuple[Refusal, ...]) -> Ca
 
 
 def _unmask(design: Design, solved: Design, answers: Answers) -> tuple[int, ...]:
-    """Add up the masked numbers of all sites that a design asks; refuse a sum that is none."""
+    """Add up the masked numbers of all sites that a design asks; refuse a sum that is
+    none.
+    """
     where = "" if design.group is None else f"group {design.group!r}: "
     if missing := sorted(set(design.asked_names or ()) - answers.keys()):
         way = "a new plan" if of(design.message).epsilon(design) else "a private plan"
         raise ValueError(
-            f"{where}a masked sum needs every site, and {quoted(missing)} did not answer. There is no sum of "
-            f"the others: make {way} without the missing, which sites charge again"
+            f"{where}a masked sum needs every site, and {quoted(missing)} did not"
+            f" answer. There is no sum of the others: make {way} without the missing,"
+            " which sites charge again"
         )
     sums = add_up(answer.payload for answer in answers.values())
     if (reason := of(solved.message).sum_problem(solved, sums)) is not None:
@@ -219,13 +269,14 @@ def _unmask(design: Design, solved: Design, answers: Answers) -> tuple[int, ...]
     return sums
 
 
-# -- validation of reports: those that count, and why the others do not ------------------------------------
+# -- validation of reports: those that count, and why the others do not ----------------
 
 
 @dataclass(frozen=True)
 class Intake:
-    """Reports that count as a whole, by site, and refusals; for each group, under None where there are none,
-    what each site sent that counts, and payloads that do not count although their report does.
+    """Reports that count as a whole, by site, and refusals; for each group, under None
+    where there are none, what each site sent that counts, and payloads that do not
+    count although their report does.
     """
 
     reports: tuple[Report, ...]
@@ -237,18 +288,24 @@ class Intake:
     def all_refused(self) -> tuple[Refusal, ...]:
         """Every refusal, with the group in its source."""
         inside = [
-            Refusal(source=f"{refusal.source}, group {quoted([group or ''])}", reason=refusal.reason)
+            Refusal(
+                source=f"{refusal.source}, group {quoted([group or ''])}",
+                reason=refusal.reason,
+            )
             for group, refusals in self.refused_in.items()
             for refusal in refusals
         ]
         return (*self.refused, *inside)
 
 
-def validate_reports(plan: Plan, reports: Iterable[Report], *, unreadable: Iterable[Refusal] = ()) -> Intake:
+def validate_reports(
+    plan: Plan, reports: Iterable[Report], *, unreadable: Iterable[Refusal] = ()
+) -> Intake:
     """Check every report against the plan; ``unreadable`` are refusals from before.
 
-    Of several reports from one site, equal ones count once, and contradictory ones do not count; nor do
-    those with another score than more than half of the reports that name one.
+    Of several reports from one site, equal ones count once, and contradictory ones do
+    not count; nor do those with another score than more than half of the reports that
+    name one.
     """
     keys = {key.site: key.public_key for key in plan.keys or ()}
     refused = list(unreadable)
@@ -263,9 +320,15 @@ def validate_reports(plan: Plan, reports: Iterable[Report], *, unreadable: Itera
         first, *others = by_site[site]
         if all(other == first for other in others):
             accepted.append(first)
-            refused += [Refusal(source=site, reason="the same report a second time") for _ in others]
+            refused += [
+                Refusal(source=site, reason="the same report a second time")
+                for _ in others
+            ]
         else:
-            reason = f"{len(others) + 1} different reports from this site: none of them counts"
+            reason = (
+                f"{len(others) + 1} different reports from this site: none of them"
+                " counts"
+            )
             refused.append(Refusal(source=site, reason=reason))
     odd = _find_odd_scores(accepted)
     refused += [Refusal(source=site, reason=reason) for site, reason in odd.items()]
@@ -282,24 +345,45 @@ def validate_reports(plan: Plan, reports: Iterable[Report], *, unreadable: Itera
 
 
 def _find_odd_scores(reports: Sequence[Report]) -> dict[str, str]:
-    """Return the sites that name another score than most do, where any differ, each with the reason."""
-    named = {report.site: report.score for report in reports if report.score is not None}
-    kinds = {site: (score.name, frozenset(score.parameters.items())) for site, score in named.items()}
+    """Return the sites that name another score than most do, where any differ, each
+    with the reason.
+    """
+    named = {
+        report.site: report.score for report in reports if report.score is not None
+    }
+    kinds = {
+        site: (score.name, frozenset(score.parameters.items()))
+        for site, score in named.items()
+    }
     texts = {kinds[site]: str(score) for site, score in named.items()}
-    usual = next((kind for kind, times in Counter(kinds.values()).items() if 2 * times > len(kinds)), None)
+    usual = next(
+        (
+            kind
+            for kind, times in Counter(kinds.values()).items()
+            if 2 * times > len(kinds)
+        ),
+        None,
+    )
     if usual is None:
-        several = f"most reports have none of {' and '.join(sorted(texts.values())[:2])}, so none counts"
+        several = (
+            f"most reports have none of {' and '.join(sorted(texts.values())[:2])}, so"
+            " none counts"
+        )
     else:
         several = f"most reports {texts[usual]}"
     return {
-        site: f"has the score {texts[kind]}, and {several}" for site, kind in kinds.items() if kind != usual
+        site: f"has the score {texts[kind]}, and {several}"
+        for site, kind in kinds.items()
+        if kind != usual
     }
 
 
 def _problem(plan: Plan, keys: Mapping[str, str], report: Report) -> str | None:
     """Return the reason why a report does not count as a whole, if it does not."""
     if report.plan != plan.digest:
-        return f"answers another plan ({report.plan[:19]}..., not {plan.digest[:19]}...)"
+        return (
+            f"answers another plan ({report.plan[:19]}..., not {plan.digest[:19]}...)"
+        )
     if plan.score is not None and report.score not in (None, plan.score):
         return f"has the score {report.score}, and the plan {plan.score}"
     try:
@@ -307,17 +391,32 @@ def _problem(plan: Plan, keys: Mapping[str, str], report: Report) -> str | None:
     except ValueError as error:
         return str(error)
     if plan.is_grouped == (None in report.by_group):
-        return "has no groups, as the plan has" if plan.is_grouped else "has groups, and the plan has none"
+        return (
+            "has no groups, as the plan has"
+            if plan.is_grouped
+            else "has groups, and the plan has none"
+        )
     if plan.is_grouped:
-        if unknown := [group for group in report.by_group if group and group not in plan.by_group]:
+        if unknown := [
+            group for group in report.by_group if group and group not in plan.by_group
+        ]:
             return f"a payload for {quoted(unknown)}, which is not a group of the plan"
         if plan.site_names is not None and report.site not in plan.site_names:
-            return f"site must be one of the plan's, {quoted(plan.site_names)}, got {report.site!r}"
-    elif (reason := _payload_problem(plan.designs[0], _answer(report, None))) is not None:
+            return (
+                f"site must be one of the plan's, {quoted(plan.site_names)}, got"
+                f" {report.site!r}"
+            )
+    elif (
+        reason := _payload_problem(plan.designs[0], _answer(report, None))
+    ) is not None:
         return reason
     if keys and not is_signed_by(report, keys[report.site]):
         unsigned = "not signed, but the plan asks for signatures"
-        return unsigned if report.signature is None else "the signature is not that of the site's key"
+        return (
+            unsigned
+            if report.signature is None
+            else "the signature is not that of the site's key"
+        )
     return None
 
 
@@ -340,15 +439,22 @@ def _payload_problem(design: Design, answer: Answer) -> str | None:
     if isinstance(answer.payload, MaskedPayload):
         length = design.message.vector_length(len(design.levels))
         came = answer.payload.n_numbers
-        return None if came == length else f"{count(came, 'masked number')} instead of {length:,}"
+        return (
+            None
+            if came == length
+            else f"{count(came, 'masked number')} instead of {length:,}"
+        )
     return of(design.message).problem(design, answer)
 
 
-def _read_group(design: Design, reports: list[Report]) -> tuple[Answers, tuple[Refusal, ...]]:
-    """Return the answers that count for one group, of reports that count as a whole, and why others do not.
+def _read_group(
+    design: Design, reports: list[Report]
+) -> tuple[Answers, tuple[Refusal, ...]]:
+    """Return the answers that count for one group, of reports that count as a whole,
+    and why others do not.
 
-    Of unnamed sites no more may answer than planned, of each size if it is known: nobody can tell which of
-    too many are honest, so none of that size counts.
+    Of unnamed sites no more may answer than planned, of each size if it is known:
+    nobody can tell which of too many are honest, so none of that size counts.
     """
     answers: Answers = {}
     reasons: dict[str, str] = {}
@@ -362,23 +468,31 @@ def _read_group(design: Design, reports: list[Report]) -> tuple[Answers, tuple[R
             else:
                 reasons[report.site] = reason
     if design.site_names is None and design.n_sites is not None:
-        room: Counter[int | None] = Counter({None: design.n_sites} if design.is_open else {})
+        room: Counter[int | None] = Counter(
+            {None: design.n_sites} if design.is_open else {}
+        )
         for kind in design.kinds:
             room[kind.n] += kind.count
-        sizes = {site: None if design.is_open else answer.n for site, answer in answers.items()}
+        sizes = {
+            site: None if design.is_open else answer.n
+            for site, answer in answers.items()
+        }
         came = Counter(sizes.values())
         for site, size in sizes.items():
             if came[size] > room[size]:
                 of_size = "" if size is None else f" with {count(size, 'score')}"
                 reasons[site] = (
-                    f"{count(came[size], 'report')} from sites{of_size}, and the plan expects {room[size]}: "
-                    "nobody knows which are honest, so none counts"
+                    f"{count(came[size], 'report')} from sites{of_size}, and the plan"
+                    f" expects {room[size]}: nobody knows which are honest, so none"
+                    " counts"
                 )
                 del answers[site]
-    return answers, tuple(Refusal(source=site, reason=reason) for site, reason in reasons.items())
+    return answers, tuple(
+        Refusal(source=site, reason=reason) for site, reason in reasons.items()
+    )
 
 
-# -- what a guarantee rests on: codes in the document, sentences for people --------------------------------
+# -- what a guarantee rests on: codes in the document, sentences for people ------------
 
 # A calibration holds the codes, so that rewording a sentence changes no digest.
 
@@ -438,7 +552,9 @@ class AssumptionKind(Enum):
     UNCHECKED = "nobody has checked it"
 
 
-def assumption_sentences(calibration: Calibration, kind: AssumptionKind | None = None) -> tuple[str, ...]:
+def assumption_sentences(
+    calibration: Calibration, kind: AssumptionKind | None = None
+) -> tuple[str, ...]:
     """Return the assumptions of a calibration as sentences.
 
     Parameters
@@ -468,17 +584,24 @@ def assumption_sentences(calibration: Calibration, kind: AssumptionKind | None =
         whether = f"{count(missing, 'site')} did not answer; whether a site answers"
     faulty = f"At most {plan.max_faulty} of the reports"
     if plan.is_grouped:
-        faulty = f"In each group at most as many reports as its plan allows (up to {plan.max_faulty})"
+        faulty = (
+            "In each group at most as many reports as its plan allows (up to"
+            f" {plan.max_faulty})"
+        )
     facts = {
         "whether": whether,
         "faulty": faulty,
-        "epsilon": float(max(of(design.message).epsilon(design) or 0 for design in plan.designs)),
+        "epsilon": float(
+            max(of(design.message).epsilon(design) or 0 for design in plan.designs)
+        ),
         "sizes": _PUBLIC_SIZES if plan.is_grouped else "",
         "colluding": count(_bearers(plan) - 1, "site"),
     }
     known = {code: text.format(**facts) for code, text in _SENTENCES.items()}
     for promise in (PROMISES[name]() for name in PROMISES):
-        known[promise.assumption] = promise.assumed_in_groups() if plan.is_grouped else promise.assumed()
+        known[promise.assumption] = (
+            promise.assumed_in_groups() if plan.is_grouped else promise.assumed()
+        )
     return tuple(
         known.get(code, f"An assumption that this version does not know: {code}.")
         for code in calibration.assumptions
@@ -498,52 +621,86 @@ _KINDS = {
 """Of codes that are no conditions."""
 
 _SENTENCES = {
-    "labels-first": "New cases get their labels in the same way as calibration cases, before their truth is "
-    "known.",
-    "true-classes": "Each class is covered individually: how common the classes are may differ between sites "
-    "and between these and new cases in any way, but new cases of a class are like its calibration cases.",
+    "labels-first": (
+        "New cases get their labels in the same way as calibration cases, before their"
+        " truth is known."
+    ),
+    "true-classes": (
+        "Each class is covered individually: how common the classes are may differ"
+        " between sites and between these and new cases in any way, but new cases of a"
+        " class are like its calibration cases."
+    ),
     "own-site": "A threshold is used for new cases of its own site alone.",
     "ties": "With ties among scores the coverage can only be larger than stated.",
     "silence": "{whether} does not depend on any site's scores.",
-    "faulty": "{faulty} are wrong, in whatever way; which sites these are does not depend on the scores of "
-    "the others.",
+    "faulty": (
+        "{faulty} are wrong, in whatever way; which sites these are does not depend on"
+        " the scores of the others."
+    ),
     "as-planned": "Every report was made as the plan says.",
-    "private": "Each report is {epsilon:g}-differentially private for every record behind it, if the site "
-    "kept its ledger; the guarantee allows for the noise and holds for every data set.{sizes}",
-    "private-sum": "The sum of the reports is {epsilon:g}-differentially private for every record behind it, "
-    "against the server together with any {colluding}, if the sites that add the noise did so and all kept "
-    "their ledgers; the guarantee allows for the noise and holds for every data set.{sizes}",
-    "masked": "The reports were masked: of their counts only the sum over all sites could be read, or over "
-    "the others, where some sites shared theirs.",
+    "private": (
+        "Each report is {epsilon:g}-differentially private for every record behind it,"
+        " if the site kept its ledger; the guarantee allows for the noise and holds for"
+        " every data set.{sizes}"
+    ),
+    "private-sum": (
+        "The sum of the reports is {epsilon:g}-differentially private for every record"
+        " behind it, against the server together with any {colluding}, if the sites"
+        " that add the noise did so and all kept their ledgers; the guarantee allows"
+        " for the noise and holds for every data set.{sizes}"
+    ),
+    "masked": (
+        "The reports were masked: of their counts only the sum over all sites could be"
+        " read, or over the others, where some sites shared theirs."
+    ),
     "signed-whole": "Every message was signed as a whole with its site's key.",
-    "not-authenticated": "The reports were not authenticated: whoever could deliver a file could pose as a "
-    "site.",
-    "several-levels": "Each level's guarantee holds individually; a level whose threshold was below that of "
-    "a lower level got the larger one, which can only add coverage.",
+    "not-authenticated": (
+        "The reports were not authenticated: whoever could deliver a file could pose as"
+        " a site."
+    ),
+    "several-levels": (
+        "Each level's guarantee holds individually; a level whose threshold was below"
+        " that of a lower level got the larger one, which can only add coverage."
+    ),
 }
 _PUBLIC_SIZES = (
-    " The number of cases of each group is public; a person with cases in several groups pays for each."
+    " The number of cases of each group is public; a person with cases in several"
+    " groups pays for each."
 )
 
 
 def describe_coverage(view: CalibrationView) -> str:
-    """Describe the threshold of one group and level, and the coverage that it has, in one line.
+    """Describe the threshold of one group and level, and the coverage that it has, in
+    one line.
 
     Examples
     --------
     >>> import fedconformal as fc
     >>> describe_coverage(fc.conformalize({"A": range(40), "B": range(60)})[0.9])
-    "level 0.9: threshold 53.0, coverage at least 90.7 % on average, if the assumptions of 'population' hold"
+    "level 0.9: threshold 53.0, coverage at least 90.7 % on average, if the assumptions
+    of 'population' hold"
     """
     group = "" if view.group is None else f"group {view.group!r}, "
-    start = f"{group}level {view.confidence_level:g}: threshold {threshold_text(view.threshold)}"
+    start = (
+        f"{group}level {view.confidence_level:g}: threshold"
+        f" {threshold_text(view.threshold)}"
+    )
     if view.threshold == math.inf:
         return f"{start}: every set contains everything"
-    guarantee, condition = view.guarantee, f"if the assumptions of {view.promise!r} hold"
+    guarantee, condition = (
+        view.guarantee,
+        f"if the assumptions of {view.promise!r} hold",
+    )
     if guarantee.mean is not None:
-        promised = f", coverage at least {floor_percent(guarantee.mean)} on average, {condition}"
+        promised = (
+            f", coverage at least {floor_percent(guarantee.mean)} on average,"
+            f" {condition}"
+        )
     elif guarantee.coverage is not None and guarantee.probability is not None:
-        least, chance = floor_percent(guarantee.coverage), floor_percent(guarantee.probability)
+        least, chance = (
+            floor_percent(guarantee.coverage),
+            floor_percent(guarantee.probability),
+        )
         promised = f", coverage at least {least} with probability {chance}, {condition}"
     else:
         promised = ""  # of a promise that gives no number
@@ -551,7 +708,8 @@ def describe_coverage(view: CalibrationView) -> str:
 
 
 def everything_sentences(calibration: Calibration) -> tuple[str, ...]:
-    """Describe finite thresholds that put a label into every set, where the plan fixes a score of labels.
+    """Describe finite thresholds that put a label into every set, where the plan fixes
+    a score of labels.
 
     Examples
     --------
@@ -571,14 +729,20 @@ def everything_sentences(calibration: Calibration) -> tuple[str, ...]:
     sentences = []
     for part in calibration.parts:
         group = part.design.group
-        for level, threshold in zip(plan.confidence_levels, part.thresholds, strict=True):
+        for level, threshold in zip(
+            plan.confidence_levels, part.thresholds, strict=True
+        ):
             if threshold < math.inf and rule.admits_all(threshold, n_classes):
                 where = "" if group is None else f", group {group!r}"
                 by_class = group is not None and plan.grouping.by_class
                 every = "pixel" if rule.takes_images else "label"
-                what = f"label {group!r} is in every set" if by_class else f"every {every} is in every set"
+                what = (
+                    f"label {group!r} is in every set"
+                    if by_class
+                    else f"every {every} is in every set"
+                )
                 sentences.append(
-                    f"Level {level:g}{where}: the threshold, {threshold:g}, is as large as a score can be, "
-                    f"so {what}."
+                    f"Level {level:g}{where}: the threshold, {threshold:g}, is as large"
+                    f" as a score can be, so {what}."
                 )
     return tuple(sentences)

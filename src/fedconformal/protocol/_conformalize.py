@@ -1,4 +1,6 @@
-"""For somebody who holds arrays: the whole round in one call, and prediction sets of new cases."""
+"""For somebody who holds arrays: the whole round in one call, and prediction sets of
+new cases.
+"""
 
 from __future__ import annotations
 
@@ -59,30 +61,33 @@ def conformalize(
     min_group: int = 1,
     **options: Any,
 ) -> Calibration:
-    """Plan, report and calibrate in one call, where the scores of all sites are at hand.
+    """Plan, report and calibrate in one call, where the scores of all sites are at
+    hand.
 
-    The same as `plan` for these sites, `report` at each of them and `calibrate`: only the reports meet. For a
-    simulation of a federation, for evaluations, and wherever data are of many sources but in one place.
+    The same as `plan` for these sites, `report` at each of them and `calibrate`: only
+    the reports meet. For a simulation of a federation, for evaluations, and wherever
+    data are of many sources but in one place.
 
     Parameters
     ----------
-    scores : mapping from site to array-like, list of array-likes, or array-like of shape (n,)
-        The scores of each site: arrays, tensors of any device, columns of pandas or polars. In a list, sites
-        are known as "1", "2" and so on; for one flat array ``sites`` says which is from where.
+    scores : mapping from site to array-like, list of array-likes, or array-like
+        The scores of each site: arrays, tensors of any device, columns of pandas or
+        polars. In a list, sites are known as "1", "2" and so on; for one flat array
+        ``sites`` says which is from where.
     sites : array-like of shape (n,), optional
         The site of each score of a flat array, known by ``str(label)``.
     groups : in the form of ``scores``, optional
         The label of each score, for one threshold for each group; or its true class
         (``group_by="class"``).
     ledgers : mapping from site to Ledger, optional
-        With ``privacy``, the account of each site, which its answer is charged to. Left out, accounts are
-        simulated: each site has one with just enough for this call, gone after it, and nothing keeps track
-        of what several calls cost together.
+        With ``privacy``, the account of each site, which its answer is charged to. Left
+        out, accounts are simulated: each site has one with just enough for this call,
+        gone after it, and nothing keeps track of what several calls cost together.
     dataset : str
         What the data are called in ``ledgers``.
     min_group : int
         A site with fewer points of a group is left out of it.
-    **options : confidence_level, criterion, promise, group_by, score, privacy and the others of `plan`
+    **options : confidence_level, criterion, promise, group_by, score, privacy, ...
         Options of the plan.
 
     Returns
@@ -104,7 +109,11 @@ def conformalize(
     >>> import numpy as np
     >>> import fedconformal as fc
     >>> rng = np.random.default_rng(0)
-    >>> scores = {"north": rng.random(120), "south": rng.random(40), "west": rng.random(377)}
+    >>> scores = {
+    ...     "north": rng.random(120),
+    ...     "south": rng.random(40),
+    ...     "west": rng.random(377),
+    ... }
     >>> calibration = fc.conformalize(scores, confidence_level=0.9, score="absolute")
     >>> round(calibration.threshold, 2), round(calibration.law.mean(), 3)
     (0.91, 0.901)
@@ -129,7 +138,8 @@ def conformalize(
     with _accounts(chosen, list(values), ledgers, dataset) as accounts:
 
         def answer(site: str, own: Scores, groups: Any) -> Report:
-            # A copy to select in: what is read for it is still at hand when it is looked through.
+            # A copy to select in: what is read for it is still at hand when it is
+            # looked through.
             return report(
                 chosen,
                 own.copy(),
@@ -150,9 +160,11 @@ def conformalize(
 def _select_asked(
     plan: Plan, values: Mapping[str, Scores], labels: Mapping[str, Any] | None
 ) -> Iterator[tuple[str, Scores, Any]]:
-    """Yield the sites that are asked, with the scores they answer for and the labels of these.
+    """Yield the sites that are asked, with the scores they answer for and the labels of
+    these.
 
-    A plan does not ask where no answer could change a threshold, or where a site has too few cases.
+    A plan does not ask where no answer could change a threshold, or where a site has
+    too few cases.
     """
     asked = {design.group: design.asked_names or () for design in plan.designs}
     for site, own in values.items():
@@ -162,7 +174,9 @@ def _select_asked(
         elif site in (plan.site_names or ()):
             names, which = unique_labels(labels[site])
             groups = plan.grouping.groups_of(names, site)
-            wanted = np.array([site in asked.get(group, ()) for group in groups], dtype=np.bool_)[which]
+            wanted = np.array(
+                [site in asked.get(group, ()) for group in groups], dtype=np.bool_
+            )[which]
             if wanted.any():
                 yield site, own[wanted], labels[site][wanted]
 
@@ -173,7 +187,9 @@ def _read_sites(
     """Return the scores of each site, and the label of each of them."""
     if sites is not None:
         if isinstance(scores, Mapping):
-            raise ValueError("sites goes with one flat array of scores, got scores by site")
+            raise ValueError(
+                "sites goes with one flat array of scores, got scores by site"
+            )
         flat = flat_numbers(scores)
         rows = rows_by_site(sites, flat.size)
         names = None if groups is None else group_names(groups, flat.size)
@@ -192,10 +208,12 @@ def _read_sites(
     labels = _by_site("groups", groups)
     if labels.keys() != values.keys():
         raise ValueError(
-            f"groups must have the sites of scores, {', '.join(map(repr, values))}, got "
-            f"{', '.join(map(repr, labels))}"
+            f"groups must have the sites of scores, {', '.join(map(repr, values))}, got"
+            f" {', '.join(map(repr, labels))}"
         )
-    return values, {site: group_names(own, values[site].size) for site, own in labels.items()}
+    return values, {
+        site: group_names(own, values[site].size) for site, own in labels.items()
+    }
 
 
 def _by_site(name: str, given: Any) -> dict[str, Any]:
@@ -203,13 +221,15 @@ def _by_site(name: str, given: Any) -> dict[str, Any]:
     if isinstance(given, Mapping):
         by_name = {str(site): values for site, values in given.items()}
         if len(by_name) < len(given):
-            raise ValueError(f"{name} must name each site once, got a number and its digits as text")
+            raise ValueError(
+                f"{name} must name each site once, got a number and its digits as text"
+            )
     elif isinstance(given, (list, tuple)) and given and _is_flat(given[0]):
         by_name = {str(place): values for place, values in enumerate(given, 1)}
     else:
         raise ValueError(
-            f"{name} must map sites to arrays, or be a list of one array for each; for one flat array, "
-            "sites must give the site of each score"
+            f"{name} must map sites to arrays, or be a list of one array for each; for"
+            " one flat array, sites must give the site of each score"
         )
     if not by_name:
         raise ValueError(f"{name} must hold the scores of at least one site, got none")
@@ -217,19 +237,31 @@ def _by_site(name: str, given: Any) -> dict[str, Any]:
 
 
 def _is_flat(values: Any) -> bool:
-    return plain_array(values, dtype=object if isinstance(values, (list, tuple)) else None).ndim == 1
+    return (
+        plain_array(
+            values, dtype=object if isinstance(values, (list, tuple)) else None
+        ).ndim
+        == 1
+    )
 
 
 @contextmanager
 def _accounts(
     plan: Plan, sites: Sequence[str], ledgers: Mapping[str, Ledger] | None, dataset: str
 ) -> Iterator[dict[str, dict[str, Any]]]:
-    """Yield the account of each site's answer: none, the given one, or a simulated one."""
+    """Yield the account of each site's answer: none, the given one, or a simulated
+    one.
+    """
     epsilon = max(of(design.message).epsilon(design) or 0 for design in plan.designs)
     if ledgers is not None and not epsilon:
         raise ValueError("ledgers were given, but the plan is not private")
-    if ledgers is not None and (lost := [site for site in sites if site not in ledgers]):
-        raise ValueError(f"ledgers must have a Ledger for each site, and there is none for {lost[0]!r}")
+    if ledgers is not None and (
+        lost := [site for site in sites if site not in ledgers]
+    ):
+        raise ValueError(
+            "ledgers must have a Ledger for each site, and there is none for"
+            f" {lost[0]!r}"
+        )
     if not epsilon:
         yield {site: {} for site in sites}
     elif ledgers is not None:
@@ -244,7 +276,7 @@ def _accounts(
             yield accounts
 
 
-# -- labels of rows: their sites and groups -----------------------------------------------------------------
+# -- labels of rows: their sites and groups --------------------------------------------
 
 
 def rows_by_site(sites: Any, n: int) -> dict[str, NDArray[np.intp]]:
@@ -259,8 +291,8 @@ def rows_by_site(sites: Any, n: int) -> dict[str, NDArray[np.intp]]:
     """
     if sites is None:
         raise ValueError(
-            "sites must give the site of each row, got None; if all rows are from one site, pass the same "
-            "label for each"
+            "sites must give the site of each row, got None; if all rows are from one"
+            " site, pass the same label for each"
         )
     labels = plain_array(sites)
     _check_length("sites", labels.shape, n)
@@ -271,10 +303,15 @@ def rows_by_site(sites: Any, n: int) -> dict[str, NDArray[np.intp]]:
             check_site_name(str(label))
         except ValueError:
             raise ValueError(
-                f"sites must hold labels of 1 to 200 printable characters, none missing, got {label!r}"
+                "sites must hold labels of 1 to 200 printable characters, none"
+                f" missing, got {label!r}"
             ) from None
-    names, which = np.unique(np.array([str(label) for label in labels.tolist()]), return_inverse=True)
-    parts = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
+    names, which = np.unique(
+        np.array([str(label) for label in labels.tolist()]), return_inverse=True
+    )
+    parts = np.split(
+        np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1]
+    )
     return dict(zip(names.tolist(), parts, strict=True))
 
 
@@ -293,36 +330,57 @@ def group_names(groups: Any, n: int) -> NDArray[np.object_]:
 
 def _check_length(argument: str, shape: tuple[int, ...], n: int) -> None:
     if shape != (n,):
-        raise ValueError(f"{argument} must hold one label for each of the {n} rows, got shape {shape}")
+        raise ValueError(
+            f"{argument} must hold one label for each of the {n} rows, got shape"
+            f" {shape}"
+        )
 
 
-# -- simulated rounds of private plans: seeded noise that protects nobody ------------------------------------
+# -- simulated rounds of private plans: seeded noise that protects nobody --------------
 
 
-def simulate(plan: Plan, scores: Mapping[str, ArrayLike], rng: np.random.Generator) -> Calibration:
-    """Simulate a round of a private plan without groups, with seeded noise, which protects nobody."""
+def simulate(
+    plan: Plan, scores: Mapping[str, ArrayLike], rng: np.random.Generator
+) -> Calibration:
+    """Simulate a round of a private plan without groups, with seeded noise, which
+    protects nobody.
+    """
     if not isinstance(rng, np.random.Generator):
         raise TypeError(f"rng must be a numpy.random.Generator, got {rng!r}")
     if plan.is_grouped or not is_private(plan):
-        raise ValueError("simulate takes a private plan without groups; other plans need no simulated noise")
+        raise ValueError(
+            "simulate takes a private plan without groups; other plans need no"
+            " simulated noise"
+        )
     if plan.keys is not None:
-        raise ValueError("simulate takes a plan without keys and masks: there is nobody who could sign")
+        raise ValueError(
+            "simulate takes a plan without keys and masks: there is nobody who could"
+            " sign"
+        )
     (design,) = plan.designs
     reports = []
     for site, own in scores.items():
         values = private_numbers(own)
         payload = of(design.message).simulate(design, values, rng)
         reports.append(
-            Report(plan=plan.digest, site=site, parts=(ReportPart(n=values.size, payload=payload),))
+            Report(
+                plan=plan.digest,
+                site=site,
+                parts=(ReportPart(n=values.size, payload=payload),),
+            )
         )
     return calibrate(plan, reports)
 
 
-# -- from predictions to sets, with the thresholds of a calibration ------------------------------------------
+# -- from predictions to sets, with the thresholds of a calibration --------------------
 
 
 def predict_interval(
-    calibration: Calibration, prediction: ArrayLike, *, score: Score | None = None, **where: Any
+    calibration: Calibration,
+    prediction: ArrayLike,
+    *,
+    score: Score | None = None,
+    **where: Any,
 ) -> Floats:
     """Return the prediction intervals of new cases; the method of a calibration."""
     rule = score_of(calibration.plan.score, score)
@@ -354,7 +412,11 @@ def predict_set(
     if own is None and classes is not None:
         raise ValueError("classes was given, but the plan does not name its classes")
     table, names = _read_columns("probabilities", probabilities, own, classes)
-    places = np.arange(table.shape[-1]) if own is None or names is None else class_places(names, own)
+    places = (
+        np.arange(table.shape[-1])
+        if own is None or names is None
+        else class_places(names, own)
+    )
     sets = prediction_sets(calibration, rule, table[:, places], **where)
     given = np.asarray(sets, dtype=np.bool_)[:, np.argsort(places)]
     if as_labels:
@@ -365,15 +427,19 @@ def predict_set(
 def _read_columns(
     name: str, probabilities: Any, own: Sequence[str] | None, classes: Any = None
 ) -> tuple[NDArray[Any], list[Any] | None]:
-    """Return probabilities, a column for each class of the plan if it names them, and the columns' names."""
+    """Return probabilities, a column for each class of the plan if it names them, and
+    the columns' names.
+    """
     table = plain_array(probabilities)
     names = getattr(probabilities, "columns", None) if classes is None else classes
     if own is not None and (table.ndim != 2 or table.shape[1] != len(own)):
         raise ValueError(
-            f"{name} must have one column for each of the {len(own)} classes of the plan, got "
-            f"shape {table.shape}"
+            f"{name} must have one column for each of the {len(own)} classes of the"
+            f" plan, got shape {table.shape}"
         )
-    return table, None if names is None else np.asarray(list(names), dtype=object).tolist()
+    return table, (
+        None if names is None else np.asarray(list(names), dtype=object).tolist()
+    )
 
 
 def prediction_sets(
@@ -385,10 +451,12 @@ def prediction_sets(
     site: str | None = None,
     u: Any = None,
 ) -> Floats | Bools:
-    """Return the sets of new cases at every level, each with the threshold of its group, site or class.
+    """Return the sets of new cases at every level, each with the threshold of its
+    group, site or class.
 
-    Probabilities are in the order of the plan's classes, where it names them; ``u`` are uniform numbers, or a
-    source of them, for a randomized score. The shape is (n, 2, n_levels) or (n, n_classes, n_levels).
+    Probabilities are in the order of the plan's classes, where it names them; ``u`` are
+    uniform numbers, or a source of them, for a randomized score. The shape is (n, 2,
+    n_levels) or (n, n_classes, n_levels).
 
     Examples
     --------
@@ -408,36 +476,50 @@ def prediction_sets(
         )
     if groups is None and grouping.by_label:
         raise ValueError(
-            f"groups must give the group of each case: the calibration has {quoted(grouping.labels)}"
+            "groups must give the group of each case: the calibration has"
+            f" {quoted(grouping.labels)}"
         )
     if site is not None and not grouping.by_site:
-        raise ValueError(f"site must be left out, got {site!r}: the sites have no thresholds of their own")
+        raise ValueError(
+            f"site must be left out, got {site!r}: the sites have no thresholds of"
+            " their own"
+        )
     if not grouping.by_class:
         if groups is not None:
-            thresholds = calibration.threshold_of(groups, site=site).reshape(len(plain_array(groups)), -1)
+            thresholds = calibration.threshold_of(groups, site=site).reshape(
+                len(plain_array(groups)), -1
+            )
         else:
             group = grouping.group_of_site(site) if grouping.by_site else None
             thresholds = np.array(calibration.by_group[group].thresholds)
         return score.sets(prediction, thresholds, **score.draws(u, of_sets=True))
     if not isinstance(score, LabelScore):
-        raise ValueError(f"score must be one of classes for a plan by class, got {score.name!r}")
+        raise ValueError(
+            f"score must be one of classes for a plan by class, got {score.name!r}"
+        )
     thresholds = calibration.threshold_of(calibration.plan.classes or (), site=site)
     n_levels = len(calibration.plan.confidence_levels)
-    return score.sets_by_class(prediction, thresholds.reshape(-1, n_levels), **score.draws(u, of_sets=True))
+    return score.sets_by_class(
+        prediction, thresholds.reshape(-1, n_levels), **score.draws(u, of_sets=True)
+    )
 
 
 def has_answers(plan: Plan | CheckQuestion) -> bool:
-    """Return whether the threshold of a plan is one of confidences, from which on cases are answered."""
+    """Return whether the threshold of a plan is one of confidences, from which on cases
+    are answered.
+    """
     designs = plan.designs if isinstance(plan, Plan) else ()
-    return any(getattr(design.message, "starts", None) is not None for design in designs)
+    return any(
+        getattr(design.message, "starts", None) is not None for design in designs
+    )
 
 
 def refuse_answers(plan: Plan | CheckQuestion) -> None:
     """Refuse a plan of answers, which makes no sets."""
     if has_answers(plan):
         raise ValueError(
-            "this calibration makes no prediction sets: it says which cases are answered, those with a "
-            "confidence of at least the threshold"
+            "this calibration makes no prediction sets: it says which cases are"
+            " answered, those with a confidence of at least the threshold"
         )
 
 
@@ -472,11 +554,12 @@ def score_cases(
     private: bool = False,
     draw: Callable[..., Any] = lambda *cases: None,
 ) -> Scores:
-    """Return the score of each case from its truth and prediction, or its losses at these edges.
+    """Return the score of each case from its truth and prediction, or its losses at
+    these edges.
 
-    Classes may be given by number, or by name where the plan names them; then columns of a data frame are
-    found by name. For a private answer a case without a score gets NaN, and no error reveals it. ``draw`` is
-    as for `measure_cases`.
+    Classes may be given by number, or by name where the plan names them; then columns
+    of a data frame are found by name. For a private answer a case without a score gets
+    NaN, and no error reveals it. ``draw`` is as for `measure_cases`.
 
     Examples
     --------
@@ -489,18 +572,28 @@ def score_cases(
         return measure_cases(score, truth, prediction, edges, plan, draw)
     table, outcomes = plain_array(prediction), plain_array(truth)
     if isinstance(score, LossScore) and classes is not None:
-        table, outcomes = _in_order("prediction", prediction, classes), _in_order("truth", truth, classes)
+        table, outcomes = (
+            _in_order("prediction", prediction, classes),
+            _in_order("truth", truth, classes),
+        )
     if isinstance(score, LabelScore) and classes is not None:
-        table, outcomes = _in_order("prediction", prediction, classes), class_numbers(truth, classes)
+        table, outcomes = (
+            _in_order("prediction", prediction, classes),
+            class_numbers(truth, classes),
+        )
         if not private:
             rule = f"must be classes of the plan, {quoted(classes)}"
             all_rows("truth", plain_array(truth), ~np.isnan(outcomes), rule)
     table = table[:, np.newaxis] if table.ndim == 1 else table
     if private:
         drawn = score.draws(draw(score))
-        return score.scores_or_nan(numbers_or_nan(outcomes), numbers_or_nan(table), **drawn)
+        return score.scores_or_nan(
+            numbers_or_nan(outcomes), numbers_or_nan(table), **drawn
+        )
     outcomes = score.truth_from(outcomes, argument="truth")
-    return measure_cases(score, outcomes, score.prediction_from(table), edges, plan, draw)
+    return measure_cases(
+        score, outcomes, score.prediction_from(table), edges, plan, draw
+    )
 
 
 def measure_cases(
@@ -511,10 +604,12 @@ def measure_cases(
     plan: Plan | CheckQuestion | None = None,
     draw: Callable[..., Any] = lambda *cases: None,
 ) -> Floats:
-    """Return the score of each case, or if edges are given its loss at each: 1 if it is missed, or a share.
+    """Return the score of each case, or if edges are given its loss at each: 1 if it is
+    missed, or a share.
 
-    Warns for a plan of losses if many cases have nothing to miss. ``draw`` takes score, truth and prediction
-    and returns the source of random numbers; for losses nothing is drawn.
+    Warns for a plan of losses if many cases have nothing to miss. ``draw`` takes score,
+    truth and prediction and returns the source of random numbers; for losses nothing is
+    drawn.
 
     Examples
     --------
@@ -524,21 +619,30 @@ def measure_cases(
     """
     if edges is not None and isinstance(score, LossScore):
         if isinstance(plan, Plan):
-            warn_of_empty(plan, np.mean(score.losses(truth, prediction, [-1.0]) == 0))  # nothing is selected
+            warn_of_empty(
+                plan, np.mean(score.losses(truth, prediction, [-1.0]) == 0)
+            )  # nothing is selected
         return score.losses(truth, prediction, edges)
     drawn = score.draws(draw(score, truth, prediction)) if score.needs_draws else {}
     values = score.score(truth, prediction, **drawn)
-    return values if edges is None else np.array(values[:, np.newaxis] > np.asarray(edges), dtype=float)
+    return (
+        values
+        if edges is None
+        else np.array(values[:, np.newaxis] > np.asarray(edges), dtype=float)
+    )
 
 
 def _in_order(name: str, values: Any, classes: Sequence[str]) -> NDArray[Any]:
-    """Return a column for each class, in the order of the classes where columns have names."""
+    """Return a column for each class, in the order of the classes where columns have
+    names.
+    """
     table, names = _read_columns(name, values, classes)
     return table if names is None else table[:, class_places(names, classes)]
 
 
 def class_numbers(truth: ArrayLike, classes: Sequence[str]) -> Floats:
-    """Return the number of each case's class, given by its name or number; NaN where it is neither.
+    """Return the number of each case's class, given by its name or number; NaN where it
+    is neither.
 
     Examples
     --------
@@ -547,11 +651,15 @@ def class_numbers(truth: ArrayLike, classes: Sequence[str]) -> Floats:
     >>> class_numbers([1, 0], ["well", "sick"]), class_numbers([9, 8], ["8", "9"])
     (array([1., 0.]), array([1., 0.]))
     """
-    numbers: dict[Any, float] = {name: float(place) for place, name in enumerate(classes)}
+    numbers: dict[Any, float] = {
+        name: float(place) for place, name in enumerate(classes)
+    }
     # Classes that are called by numbers have these alone.
     called = {int(name): place for name, place in numbers.items() if name.isdecimal()}
     numbers |= called or {place: float(place) for place in range(len(classes))}
-    values = plain_array(truth, dtype=None if hasattr(truth, "dtype") else object).tolist()
+    values = plain_array(
+        truth, dtype=None if hasattr(truth, "dtype") else object
+    ).tolist()
     is_label = (isinstance(value, str | int | float) for value in values)
     return np.array(
         [
@@ -580,21 +688,28 @@ def class_places(names: Sequence[Any], classes: Sequence[str]) -> Ints:
         place_of = {name: place for place, name in enumerate(known)}
         return np.array([place_of[name] for name in classes])
     raise ValueError(
-        f"columns must be named after the classes, {quoted(classes)}, in any order, got {quoted(given)}"
+        f"columns must be named after the classes, {quoted(classes)}, in any order, got"
+        f" {quoted(given)}"
     )
 
 
 def labels_in(sets: Bools, classes: Sequence[Any]) -> list[Any]:
-    """Return the labels in each set as lists, in the order of the columns; with several levels, one for each.
+    """Return the labels in each set as lists, in the order of the columns; with several
+    levels, one for each.
 
     Examples
     --------
     >>> import numpy as np
-    >>> labels_in(np.array([[True, False], [True, True], [False, False]]), ["no", "yes"])
+    >>> labels_in(
+    ...     np.array([[True, False], [True, True], [False, False]]), ["no", "yes"]
+    ... )
     [['no'], ['no', 'yes'], []]
     """
     names = np.asarray(classes, dtype=object).tolist()
     if sets.ndim == 3 and sets.shape[2] > 1:
-        return [[labels_in(row[:, i][np.newaxis], names)[0] for i in range(row.shape[1])] for row in sets]
+        return [
+            [labels_in(row[:, i][np.newaxis], names)[0] for i in range(row.shape[1])]
+            for row in sets
+        ]
     flat = sets.reshape(len(sets), -1)
     return [[names[place] for place in np.flatnonzero(row)] for row in flat]

@@ -1,4 +1,6 @@
-"""Sites and groups of a plan: read from what a coordinator gives, and notes on what follows for them."""
+"""Sites and groups of a plan: read from what a coordinator gives, and notes on what
+follows for them.
+"""
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -55,20 +57,30 @@ class SiteSpec:
 
     @classmethod
     def read(cls, n_sites: Any, n_points: Any) -> Self:
-        """Read the arguments of `plan`: a number of sites or their names, and their sizes."""
+        """Read the arguments of `plan`: a number of sites or their names, and their
+        sizes.
+        """
         names = None
         if n_sites is not None and isinstance(n_sites, Iterable):
             names, n_sites = _names(n_sites), None
         if isinstance(n_points, Mapping):
             if not n_points:
-                raise ValueError("n_points must hold the scores of at least one site, got {}")
+                raise ValueError(
+                    "n_points must hold the scores of at least one site, got {}"
+                )
             if names is not None and set(names) != set(n_points):
                 raise ValueError("n_sites and n_points must name the same sites")
             names = names or _names(n_points)
             n_points = [n_points[name] for name in names]
-        m = None if n_sites is None else _util.integer("n_sites", n_sites, low=1, high=MOST_SITES)
+        m = (
+            None
+            if n_sites is None
+            else _util.integer("n_sites", n_sites, low=1, high=MOST_SITES)
+        )
         if m is not None and names is not None and m != len(names):
-            raise ValueError(f"n_sites must be the number of site names, {len(names)}, got {m}")
+            raise ValueError(
+                f"n_sites must be the number of site names, {len(names)}, got {m}"
+            )
         m = m if names is None else len(names)
         if n_points is None:
             return cls(names, None, m)
@@ -79,22 +91,36 @@ class SiteSpec:
             return cls(names, np.array([size]), m)
         sizes = _util.integers("n_points", n_points, low=1, high=LARGEST_N)
         if m is not None and m != sizes.size:
-            raise ValueError(f"n_sites must be the length of n_points, {sizes.size}, got {m}")
+            raise ValueError(
+                f"n_sites must be the length of n_points, {sizes.size}, got {m}"
+            )
         return cls(names, sizes, sizes.size)
 
     def mixed(self, mixture: Mapping[str, float] | None) -> "SiteSpec":
-        """Return the same sites with the share of new cases that come from each, where it is given."""
-        return self if mixture is None else replace(self, shares=_shares(mixture, self.names))
+        """Return the same sites with the share of new cases that come from each, where
+        it is given.
+        """
+        return (
+            self
+            if mixture is None
+            else replace(self, shares=_shares(mixture, self.names))
+        )
 
     @property
     def n_points(self) -> int:
         """Number of all scores; 0 where sizes are unknown."""
         if self.sizes is None:
             return 0
-        return int(self.sizes.sum()) if self.sizes.size > 1 else int(self.sizes[0]) * (self.n_sites or 1)
+        return (
+            int(self.sizes.sum())
+            if self.sizes.size > 1
+            else int(self.sizes[0]) * (self.n_sites or 1)
+        )
 
     def kinds(self, *, has_shares: bool) -> tuple[SiteKind, ...] | None:
-        """Return runs of equal sites in their order, by size where there would be too many; None if open."""
+        """Return runs of equal sites in their order, by size where there would be too
+        many; None if open.
+        """
         if self.sizes is None or self.n_sites is None:
             return None
         kinds, start = [], 0
@@ -109,7 +135,11 @@ class SiteSpec:
         assert self.sizes is not None
         assert self.n_sites is not None
         if self.shares is not None:
-            pairs = zip(np.broadcast_to(self.sizes, len(self.shares)).tolist(), self.shares, strict=True)
+            pairs = zip(
+                np.broadcast_to(self.sizes, len(self.shares)).tolist(),
+                self.shares,
+                strict=True,
+            )
             return [(pair, len(list(run))) for pair, run in groupby(pairs)]
         if self.sizes.size == 1:
             return [((int(self.sizes[0]), None), self.n_sites)]
@@ -119,7 +149,10 @@ class SiteSpec:
         if len(runs) <= _MOST_RUNS or self.names is not None:
             return runs
         sizes, counts = np.unique(self.sizes, return_counts=True)
-        return [((n, None), number) for n, number in zip(sizes.tolist(), counts.tolist(), strict=True)]
+        return [
+            ((n, None), number)
+            for n, number in zip(sizes.tolist(), counts.tolist(), strict=True)
+        ]
 
 
 def _shares(mixture: Any, names: tuple[str, ...] | None) -> tuple[Fraction, ...]:
@@ -130,12 +163,13 @@ def _shares(mixture: Any, names: tuple[str, ...] | None) -> tuple[Fraction, ...]
         raise ValueError("mixture needs the names of the sites: give n_points by name")
     if unknown := [name for name in mixture if name not in names]:
         raise ValueError(
-            f"mixture must name sites of the plan, got {quoted([str(name) for name in unknown])}"
+            "mixture must name sites of the plan, got"
+            f" {quoted([str(name) for name in unknown])}"
         )
     if left_out := [name for name in names if name not in mixture]:
         raise ValueError(
-            "mixture must have a share for every site, 0 for one that no new cases come from; there is none "
-            f"for {quoted(left_out)}"
+            "mixture must have a share for every site, 0 for one that no new cases"
+            f" come from; there is none for {quoted(left_out)}"
         )
     shares = [_share(name, mixture[name]) for name in names]
     if not any(shares):
@@ -146,9 +180,13 @@ def _shares(mixture: Any, names: tuple[str, ...] | None) -> tuple[Fraction, ...]
 
 def _share(name: str, share: Any) -> Fraction:
     if isinstance(share, bool) or not isinstance(share, Real):
-        raise TypeError(f"mixture[{name!r}] must be a number of at least 0, got {share!r}")
+        raise TypeError(
+            f"mixture[{name!r}] must be a number of at least 0, got {share!r}"
+        )
     if not (share == 0 or 1 / _LARGEST_SHARE <= float(share) <= _LARGEST_SHARE):
-        raise ValueError(f"mixture[{name!r}] must be 0, or between 1e-9 and 1e9, got {share}")
+        raise ValueError(
+            f"mixture[{name!r}] must be 0, or between 1e-9 and 1e9, got {share}"
+        )
     exact = share if isinstance(share, Fraction) else Fraction(str(share))
     return Fraction(round(exact * _LARGEST_SHARE), _LARGEST_SHARE)
 
@@ -168,7 +206,7 @@ def _names(sites: Iterable[str]) -> tuple[str, ...]:
     return names
 
 
-# -- groups of cases in a plan: what they are made of, and their sites -------------------------------------
+# -- groups of cases in a plan: what they are made of, and their sites -----------------
 
 
 def group_specs(
@@ -179,7 +217,8 @@ def group_specs(
     classes: Any,
     min_group: int,
 ) -> tuple[dict[str | None, SiteSpec], tuple[str, ...] | None]:
-    """Return the sites of each group in alphabetical order, and the names of the classes.
+    """Return the sites of each group in alphabetical order, and the names of the
+    classes.
 
     Parameters
     ----------
@@ -190,10 +229,16 @@ def group_specs(
     min_group : int
         A site with fewer cases of a group is left out of it.
     """
-    names = list(n_sites) if isinstance(n_sites, Iterable) and not isinstance(n_sites, str) else None
+    names = (
+        list(n_sites)
+        if isinstance(n_sites, Iterable) and not isinstance(n_sites, str)
+        else None
+    )
     if by == ("site",):
         if groups is not None:
-            raise ValueError("groups must be left out with group_by 'site': each site is a group")
+            raise ValueError(
+                "groups must be left out with group_by 'site': each site is a group"
+            )
         specs = _by_site(SiteSpec.read(n_sites, n_points))
         named = class_names(classes)
     else:
@@ -204,10 +249,14 @@ def group_specs(
             with naming_errors("groups", label):
                 own = {label: _group_sites(sizes, n_sites, names, min_group)}
                 if "site" in (by or ()):
-                    own = {pair_label(site, label): spec for site, spec in _by_site(own[label]).items()}
+                    own = {
+                        pair_label(site, label): spec
+                        for site, spec in _by_site(own[label]).items()
+                    }
             if twice := specs.keys() & own.keys():
                 raise ValueError(
-                    f"two pairs of a site and a label would be called {min(twice)!r}: rename one"
+                    f"two pairs of a site and a label would be called {min(twice)!r}:"
+                    " rename one"
                 )
             specs |= own
     return {group: specs[group] for group in sorted(specs)}, named
@@ -219,7 +268,8 @@ def read_group_by(group_by: Any) -> tuple[GroupBy, ...] | None:
     Parameters
     ----------
     group_by : str or iterable of str, optional
-        ``"label"``, ``"class"``, ``"site"``, or a pair of the site and one of the others.
+        ``"label"``, ``"class"``, ``"site"``, or a pair of the site and one of the
+        others.
 
     Returns
     -------
@@ -244,54 +294,74 @@ def read_group_by(group_by: Any) -> tuple[GroupBy, ...] | None:
 
 
 def class_names(classes: Any) -> tuple[str, ...] | None:
-    """Return the names of classes as documents hold them, in the order of their columns."""
+    """Return the names of classes as documents hold them, in the order of their
+    columns.
+    """
     if classes is None:
         return None
     if isinstance(classes, (str, bytes)) or not isinstance(classes, Iterable):
         raise TypeError(f"classes must be a list of names, got {classes!r}")
-    return tuple(label_text(name) for name in np.asarray(list(classes), dtype=object).tolist())
+    return tuple(
+        label_text(name) for name in np.asarray(list(classes), dtype=object).tolist()
+    )
 
 
 def _by_text(groups: Any, n_points: Any) -> dict[str, Any]:
     """Sizes by label, with the labels as documents hold them."""
     if groups is None:
-        raise ValueError("groups must map labels to sizes unless group_by is 'site', got None")
+        raise ValueError(
+            "groups must map labels to sizes unless group_by is 'site', got None"
+        )
     if n_points is not None:
-        raise ValueError("n_points must be left out with groups: each group has its own sizes")
+        raise ValueError(
+            "n_points must be left out with groups: each group has its own sizes"
+        )
     if not isinstance(groups, Mapping) or not groups:
         raise ValueError(f"groups must map labels to sizes, got {groups!r}")
     by_text = {label_text(label): sizes for label, sizes in groups.items()}
     if len(by_text) < len(groups):
-        raise ValueError("groups must hold each label once, got a number and its digits as text")
+        raise ValueError(
+            "groups must hold each label once, got a number and its digits as text"
+        )
     return by_text
 
 
 def _classes(
     by: tuple[GroupBy, ...] | None, classes: Any, by_label: Mapping[str, Any]
 ) -> tuple[str, ...] | None:
-    """Names of the classes in the order of their columns: that of the groups, unless it is given."""
+    """Names of the classes in the order of their columns: that of the groups, unless it
+    is given.
+    """
     named = class_names(classes)
     if by is None or "class" not in by:
         return named
     if named is None:
         return tuple(by_label)
     if lost := sorted(set(named) - set(by_label)):
-        raise ValueError(f"classes must each have cases at some site; groups has none of {quoted(lost)}")
+        raise ValueError(
+            "classes must each have cases at some site; groups has none of"
+            f" {quoted(lost)}"
+        )
     if set(named) != set(by_label):
         raise ValueError(
-            f"classes must be the labels of groups, {quoted(sorted(by_label))}, got {quoted(named)}"
+            f"classes must be the labels of groups, {quoted(sorted(by_label))}, got"
+            f" {quoted(named)}"
         )
     return named
 
 
 @contextmanager
 def naming_errors(argument: str, group: str | None = None) -> Iterator[None]:
-    """Name the group in errors, and turn a validation error into one line that names the argument."""
+    """Name the group in errors, and turn a validation error into one line that names
+    the argument.
+    """
     where = "" if group is None else f"group {quoted([group])}: "
     try:
         yield
     except ValidationError as error:
-        raise ValueError(f"{where}{argument}: {first_problem(error).removeprefix('content: ')}") from None
+        raise ValueError(
+            f"{where}{argument}: {first_problem(error).removeprefix('content: ')}"
+        ) from None
     except (ValueError, TypeError) as error:
         if group is None:
             raise
@@ -301,17 +371,26 @@ def naming_errors(argument: str, group: str | None = None) -> Iterator[None]:
 def _by_site(spec: SiteSpec) -> dict[str, SiteSpec]:
     """Each site individually."""
     if spec.names is None:
-        raise ValueError("group_by 'site' needs the names of the sites, as in n_points={'A': 40, 'B': 25}")
+        raise ValueError(
+            "group_by 'site' needs the names of the sites, as in n_points={'A': 40,"
+            " 'B': 25}"
+        )
     m = len(spec.names)
-    sizes = [None] * m if spec.sizes is None else np.broadcast_to(spec.sizes, m).tolist()
+    sizes = (
+        [None] * m if spec.sizes is None else np.broadcast_to(spec.sizes, m).tolist()
+    )
     return {
         name: SiteSpec((name,), None if n is None else np.array([n]), 1)
         for name, n in zip(spec.names, sizes, strict=True)
     }
 
 
-def _group_sites(sizes: Any, n_sites: Any, names: list[str] | None, fewest: int) -> SiteSpec:
-    """Sites of one group, without those that have too few of its cases to send anything."""
+def _group_sites(
+    sizes: Any, n_sites: Any, names: list[str] | None, fewest: int
+) -> SiteSpec:
+    """Sites of one group, without those that have too few of its cases to send
+    anything.
+    """
     wanted = "" if fewest == 1 else f"{fewest} "
     none_left = f"no site has {wanted}cases of it (min_group = {fewest})"
     if not isinstance(sizes, Iterable) or isinstance(sizes, (str, bytes)):
@@ -321,11 +400,18 @@ def _group_sites(sizes: Any, n_sites: Any, names: list[str] | None, fewest: int)
     if names is not None and not isinstance(sizes, Mapping):
         listing = list(sizes)
         if len(listing) != len(names):
-            raise ValueError(f"there must be one size for each of the {len(names)} sites, got {len(listing)}")
+            raise ValueError(
+                f"there must be one size for each of the {len(names)} sites, got"
+                f" {len(listing)}"
+            )
         sizes = dict(zip(names, listing, strict=True))
     if isinstance(sizes, Mapping):
-        if names is not None and (unknown := [name for name in sizes if name not in names]):
-            raise ValueError(f"its sizes name {unknown[0]!r}, which is not one of the sites")
+        if names is not None and (
+            unknown := [name for name in sizes if name not in names]
+        ):
+            raise ValueError(
+                f"its sizes name {unknown[0]!r}, which is not one of the sites"
+            )
         sizes = {site: n for site, n in sizes.items() if not _is_below(n, fewest)}
     else:
         sizes = [n for n in sizes if not _is_below(n, fewest)]
@@ -338,19 +424,30 @@ def _is_below(n: Any, fewest: int) -> bool:
     return isinstance(n, Integral) and n is not True and 0 <= int(n) < fewest
 
 
-# -- notes for readers of a plan ----------------------------------------------------------------------------
+# -- notes for readers of a plan -------------------------------------------------------
 
 
 def describe_problems(plan: Plan) -> tuple[str, ...]:
-    """Describe each level that cannot be reached, and what would suffice; an attribute of a plan."""
-    return tuple(_in_groups(plan, lambda design: _problems(design, one_site=plan.grouping.by_site)))
+    """Describe each level that cannot be reached, and what would suffice; an attribute
+    of a plan.
+    """
+    return tuple(
+        _in_groups(
+            plan, lambda design: _problems(design, one_site=plan.grouping.by_site)
+        )
+    )
 
 
-_MASKED = "Every site must answer: of masked reports there is no sum, and no threshold, if one is missing."
+_MASKED = (
+    "Every site must answer: of masked reports there is no sum, and no threshold, if"
+    " one is missing."
+)
 
 
 def describe_notes(plan: Plan) -> tuple[str, ...]:
-    """Describe problems, sites that are too small or not asked, and missing sites; an attribute of a plan."""
+    """Describe problems, sites that are too small or not asked, and missing sites; an
+    attribute of a plan.
+    """
     return (
         *describe_problems(plan),
         *_in_groups(plan, _unusual_ranks),
@@ -361,32 +458,49 @@ def describe_notes(plan: Plan) -> tuple[str, ...]:
     )
 
 
-def _in_groups(plan: Plan, describe: Callable[[Design], Iterator[str]]) -> Iterator[str]:
+def _in_groups(
+    plan: Plan, describe: Callable[[Design], Iterator[str]]
+) -> Iterator[str]:
     for design in plan.designs:
         for sentence in describe(design):
-            yield sentence if design.group is None else f"Group {design.group!r}: {sentence}"
+            yield (
+                sentence
+                if design.group is None
+                else f"Group {design.group!r}: {sentence}"
+            )
 
 
 def _problems(design: Design, *, one_site: bool) -> Iterator[str]:
     sizes = [kind.n for kind in design.kinds]
     sure = plain_spaces(
-        CRITERIA[design.criterion]().surety(None if design.delta is None else float(design.delta))
+        CRITERIA[design.criterion]().surety(
+            None if design.delta is None else float(design.delta)
+        )
     )
     for level in design.levels:
         if level.advice is None or not sizes:
             continue
         several = len(set(sizes)) > 1
-        cases = f"{min(sizes):,} to {max(sizes):,} cases" if several else count(sizes[0], "case")
+        cases = (
+            f"{min(sizes):,} to {max(sizes):,} cases"
+            if several
+            else count(sizes[0], "case")
+        )
         epsilon = of(design.message).epsilon(design)
         private = "" if epsilon is None else f" and epsilon {exact_text(epsilon)}"
         ways = _ways(level.advice, design, min(sizes), one_site=one_site)
-        remedy = f"You need {', or '.join(ways)}." if ways else "No number that was tried would suffice."
+        remedy = (
+            f"You need {', or '.join(ways)}."
+            if ways
+            else "No number that was tried would suffice."
+        )
         if not ways and isinstance(design.message, Gridded):
             remedy += " A grid with more cells, or one that reaches further, may."
         yield (
-            f"{_level(level)} coverage {sure} cannot be guaranteed with "
-            f"{count(design.n_sites or 0, 'site')} of {cases}{_tolerated(design)}{private}, "
-            f"so the threshold is infinite. {remedy}"
+            f"{_level(level)} coverage {sure} cannot be guaranteed with"
+            f" {count(design.n_sites or 0, 'site')} of"
+            f" {cases}{_tolerated(design)}{private}, so the threshold is infinite."
+            f" {remedy}"
         )
 
 
@@ -407,8 +521,9 @@ def _unusual_ranks(design: Design) -> Iterator[str]:
             number, listed = _listed(whole)
             has, sends = ("has", "sends") if number == 1 else ("have", "send")
             yield (
-                f"At {_level(level)}, {count(number, 'site')} {has} no more "
-                f"cases than numbers are asked for, up to {most}, and {sends} all scores: {listed}."
+                f"At {_level(level)}, {count(number, 'site')} {has} no more cases than"
+                f" numbers are asked for, up to {most}, and {sends} all scores:"
+                f" {listed}."
             )
 
 
@@ -416,14 +531,22 @@ def _not_asked(design: Design) -> Iterator[str]:
     idle = [kind for kind in design.kinds if not kind.asked]
     if idle:
         number, listed = _listed(idle)
-        whose = "is not asked, as its answer" if number == 1 else "are not asked, as their answers"
-        yield f"{count(number, 'site')} {whose} could not change any threshold: {listed}."
+        whose = (
+            "is not asked, as its answer"
+            if number == 1
+            else "are not asked, as their answers"
+        )
+        yield (
+            f"{count(number, 'site')} {whose} could not change any threshold: {listed}."
+        )
 
 
 def _missing(design: Design) -> Iterator[str]:
     message = of(design.message)
     for place, level in enumerate(design.levels):
-        is_open = design.is_open or level.advice is not None or (design.n_sites or 0) < 2
+        is_open = (
+            design.is_open or level.advice is not None or (design.n_sites or 0) < 2
+        )
         if not is_open and not message.tolerates(design, place, 1):
             yield (
                 f"At {_level(level)}, one missing site could make the threshold "
@@ -434,20 +557,31 @@ def _missing(design: Design) -> Iterator[str]:
 def _absent(plan: Plan) -> Iterator[str]:
     grouping = plan.grouping
     for site, label in grouping.absent[:10]:
-        what = f"every set contains {label!r}" if grouping.by_class else "their threshold is infinite"
+        what = (
+            f"every set contains {label!r}"
+            if grouping.by_class
+            else "their threshold is infinite"
+        )
         yield (
-            f"Site {site!r} has too few cases of {label!r}, or none, for a threshold of its own: there, "
-            f"{what}."
+            f"Site {site!r} has too few cases of {label!r}, or none, for a threshold of"
+            f" its own: there, {what}."
         )
     if len(grouping.absent) > 10:
-        yield f"The same holds for {len(grouping.absent) - 10} more pairs of a site and a label."
+        yield (
+            f"The same holds for {len(grouping.absent) - 10} more pairs of a site and a"
+            " label."
+        )
 
 
 def _listed(kinds: Sequence[SiteKind]) -> tuple[int, str]:
-    """Return the number of sites of some kinds, and a few of them by name, or by size."""
+    """Return the number of sites of some kinds, and a few of them by name, or by
+    size.
+    """
     names = [name for kind in kinds for name in kind.names]
     shown = names or [f"n = {n}" for n in sorted({kind.n for kind in kinds})]
-    return sum(kind.count for kind in kinds), ", ".join(shown[:10]) + ", ..." * (len(shown) > 10)
+    return sum(kind.count for kind in kinds), ", ".join(shown[:10]) + ", ..." * (
+        len(shown) > 10
+    )
 
 
 def _level(level: Level) -> str:
@@ -455,8 +589,14 @@ def _level(level: Level) -> str:
 
 
 def _tolerated(design: Design) -> str:
-    missing = f", any {design.max_missing:,} of which may be missing" if design.max_missing else ""
-    faulty = f"{' and' if missing else ', of which'} {design.max_faulty:,} may be faulty"
+    missing = (
+        f", any {design.max_missing:,} of which may be missing"
+        if design.max_missing
+        else ""
+    )
+    faulty = (
+        f"{' and' if missing else ', of which'} {design.max_faulty:,} may be faulty"
+    )
     return missing + (faulty if design.max_faulty else "")
 
 
@@ -467,7 +607,11 @@ def _ways(advice: Advice, design: Design, least: int, *, one_site: bool) -> list
         small = [kind for kind in design.kinds if kind.n < advice.n_points]
         if PROMISES[design.promise].smallest_decides and len(small) < len(design.kinds):
             is_named = design.site_names is not None
-            left_out = _listed(small)[1] if is_named else f"sites with fewer than {advice.n_points:,}"
+            left_out = (
+                _listed(small)[1]
+                if is_named
+                else f"sites with fewer than {advice.n_points:,}"
+            )
             ways.append(f"to leave out {left_out}")
     if advice.n_sites is not None and not one_site:
         ways.append(f"{count(advice.n_sites, 'site')} of {count(least, 'case')}")
@@ -477,25 +621,32 @@ def _ways(advice: Advice, design: Design, least: int, *, one_site: bool) -> list
 
 
 def score_cautions(plan: Plan) -> list[str]:
-    """Return a warning about a score that does not suit this many classes, if there is one."""
+    """Return a warning about a score that does not suit this many classes, if there is
+    one.
+    """
     rule, classes = plan.score, plan.classes
     if rule is None or classes is None or rule.name not in scores.SCORES:
         return []
     score = scores.from_name(rule.name, **rule.parameters)
-    caution = score.caution(len(classes)) if isinstance(score, scores.LabelScore) else None
+    caution = (
+        score.caution(len(classes)) if isinstance(score, scores.LabelScore) else None
+    )
     return [caution] if caution else []
 
 
-# -- sites that must be there ------------------------------------------------------------------------------
+# -- sites that must be there ----------------------------------------------------------
 
-_PLENTY = 10**6  # cases of a site whose size is not known: enough if there are sites enough
+_PLENTY = (
+    10**6
+)  # cases of a site whose size is not known: enough if there are sites enough
 
 
 def suffices(plan: Plan, present: Collection[str] | int) -> bool:
-    """Return whether some sites, by name or number, leave a finite threshold at each level that has one.
+    """Return whether some sites, by name or number, leave a finite threshold at each
+    level that has one.
 
-    Where each site has its own threshold, any site suffices. An open plan needs all sites that it expects,
-    except those that may be missing.
+    Where each site has its own threshold, any site suffices. An open plan needs all
+    sites that it expects, except those that may be missing.
 
     Parameters
     ----------
@@ -536,39 +687,59 @@ def sites_needed(plan: Plan) -> int:
     Examples
     --------
     >>> import fedconformal as fc
-    >>> sites_needed(fc.plan(n_sites=10, n_points=79)), sites_needed(fc.plan(promise="new-site"))
+    >>> sites_needed(fc.plan(n_sites=10, n_points=79)), sites_needed(
+    ...     fc.plan(promise="new-site")
+    ... )
     (2, 9)
     """
-    expected = max(design.n_asked or _needed_while_open(design) for design in plan.designs)
-    return 1 + bisect_left(range(1, expected), True, key=lambda number: suffices(plan, number))
+    expected = max(
+        design.n_asked or _needed_while_open(design) for design in plan.designs
+    )
+    return 1 + bisect_left(
+        range(1, expected), True, key=lambda number: suffices(plan, number)
+    )
 
 
 def _needed_while_open(design: Design) -> int:
-    """Return the number of sites that an open design expects, or else that can have any finite threshold."""
+    """Return the number of sites that an open design expects, or else that can have any
+    finite threshold.
+    """
     if design.n_sites is not None:
         return max(design.fewest_answers, design.n_sites - (design.max_missing or 0))
 
     def has_levels(m: int) -> bool:
-        solved = of(design.message).solve(design, (SiteKind(count=m, n=_PLENTY),), [None])
+        solved = of(design.message).solve(
+            design, (SiteKind(count=m, n=_PLENTY),), [None]
+        )
         return all(level.advice is None for level in solved.levels)
 
     return smallest(has_levels, start=1, stop=MOST_SITES) or 1
 
 
 def _tolerates(design: Design, n_missing: int) -> bool:
-    """Return whether each level that can be reached is, whichever sites are missing; False if in doubt."""
+    """Return whether each level that can be reached is, whichever sites are missing;
+    False if in doubt.
+    """
     left, message = (design.n_asked or 0) - n_missing, of(design.message)
     if n_missing == 0 or left < design.fewest_answers or design.message.is_masked:
         return n_missing == 0
-    levels = [place for place, level in enumerate(design.levels) if level.advice is None]
+    levels = [
+        place for place, level in enumerate(design.levels) if level.advice is None
+    ]
     if all(message.tolerates(design, place, n_missing) for place in levels):
         return True
-    (place, kind), *others = ((place, kind) for place, kind in enumerate(design.kinds) if kind.asked)
-    return not others and _reaches(design, {place: kind.model_copy(update={"count": left, "names": ()})})
+    (place, kind), *others = (
+        (place, kind) for place, kind in enumerate(design.kinds) if kind.asked
+    )
+    return not others and _reaches(
+        design, {place: kind.model_copy(update={"count": left, "names": ()})}
+    )
 
 
 def _has_thresholds(design: Design, present: Collection[str]) -> bool:
-    """Return whether each level that can be reached is by sites that are known by name."""
+    """Return whether each level that can be reached is by sites that are known by
+    name.
+    """
     there = {}
     for place, kind in enumerate(design.kinds):
         names = tuple(name for name in kind.names if kind.asked and name in present)
@@ -581,7 +752,11 @@ def _has_thresholds(design: Design, present: Collection[str]) -> bool:
 
 
 def _reaches(design: Design, sites: Mapping[int, SiteKind]) -> bool:
-    """Return whether sites, by the place of their kind, reach every level that all sites can reach."""
+    """Return whether sites, by the place of their kind, reach every level that all
+    sites can reach.
+    """
     solved = of(design.message).solve(design, tuple(sites.values()), list(sites))
     pairs = zip(design.levels, solved.levels, strict=True)
-    return all(found.advice is None for planned, found in pairs if planned.advice is None)
+    return all(
+        found.advice is None for planned, found in pairs if planned.advice is None
+    )

@@ -1,4 +1,6 @@
-"""Site side: a plan and scores in, a report out, as far as the site's policy allows it."""
+"""Site side: a plan and scores in, a report out, as far as the site's policy allows
+it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._text import count, quoted, warn
-from fedconformal._util import Scores, all_rows, flat_scores, float_array, plain_array, private_numbers
+from fedconformal._util import (
+    Scores,
+    all_rows,
+    flat_scores,
+    float_array,
+    plain_array,
+    private_numbers,
+)
 from fedconformal.documents import (
     Curve,
     Payload,
@@ -31,7 +40,13 @@ from fedconformal.documents import (
 )
 from fedconformal.messages import Answer, check_plan, of
 from fedconformal.privacy import Ledger, exact_text, fingerprint, keyed_generator
-from fedconformal.protocol._masking import check_own_key, mask, mask_salt, other_keys, sum_keys
+from fedconformal.protocol._masking import (
+    check_own_key,
+    mask,
+    mask_salt,
+    other_keys,
+    sum_keys,
+)
 from fedconformal.protocol._plan import Model, model_digest
 from fedconformal.protocol._policy import PolicyError, SitePolicy
 from fedconformal.protocol._sum_record import SumQuestion, SumRecord, read_identifiers
@@ -60,47 +75,62 @@ def report(
 ) -> Report:
     """Answer a plan with what its message asks of this site.
 
-    The returned Report is everything that leaves the site: its name, and for all cases, or for each group
-    that it has cases of, their number and the payload of the plan's message. For a group without cases, or
-    with fewer than the site's policy wants, nothing is sent, and the site counts as missing there; nor for
-    one that the plan does not ask it for.
+    The returned Report is everything that leaves the site: its name, and for all cases,
+    or for each group that it has cases of, their number and the payload of the plan's
+    message. For a group without cases, or with fewer than the site's policy wants,
+    nothing is sent, and the site counts as missing there; nor for one that the plan
+    does not ask it for.
 
     Parameters
     ----------
     plan : Plan
         The plan to answer.
     scores : array-like
-        The site's calibration scores, in any order. Integers are taken as they are, +inf is allowed, NaN is
-        refused.
+        The site's calibration scores, in any order. Integers are taken as they are,
+        +inf is allowed, NaN is refused.
     site : str
         The site's name.
     losses : array-like of shape (n, n_edges), optional
-        Instead of scores, for a plan with ``parts``: the loss of each case at each edge of the plan's curve,
-        from 0 to 1 and never rising. At a threshold of +inf it must be 0. With ``starts``, beside the
-        confidences: 1 for each case whose answer is wrong, else 0.
+        Instead of scores, for a plan with ``parts``: the loss of each case at each edge
+        of the plan's curve, from 0 to 1 and never rising. At a threshold of +inf it
+        must be 0. With ``starts``, beside the confidences: 1 for each case whose answer
+        is wrong, else 0.
     groups : array-like, optional
-        For a plan with groups, the label of each score, as text or whole numbers, all of them known to the
-        plan: its group, or its true class (``group_by="class"``). Not needed where groups are sites.
+        For a plan with groups, the label of each score, as text or whole numbers, all
+        of them known to the plan: its group, or its true class (``group_by="class"``).
+        Not needed where groups are sites.
     score : Score or str, optional
-        The score that was computed, or its name, which the report then says: it must be that of the plan, or
-        where the plan fixes none that of the other reports.
+        The score that was computed, or its name, which the report then says: it must be
+        that of the plan, or where the plan fixes none that of the other reports.
     key : SigningKey, optional
         Signs the report, where the plan asks for it.
     policy : SitePolicy, optional
-        Limits on what this site discloses, regardless of the plan; safe defaults if left out.
+        Limits on what this site discloses, regardless of the plan; safe defaults if
+        left out.
     model : str, path-like or mapping, optional
-        The model that made the scores, as its file, parameters or digest: compared with that of the plan. For
-        a masked plan it is needed here or in the policy: masks cancel only if all sites used one model.
+        The model that made the scores, as its file, parameters or digest: compared with
+        that of the plan. For a masked plan it is needed here or in the policy: masks
+        cancel only if all sites used one model.
     in_place : bool
-        Select inside ``scores`` itself, leaving it shuffled; saves a copy of a very large array.
+        Select inside ``scores`` itself, leaving it shuffled; saves a copy of a very
+        large array.
     ledger, dataset : Ledger and str, optional
-        For a private plan, the account to which the answer is charged and the name of the data in it. It is
-        charged once, for all groups and levels. NaN, cells that hold no number and scores outside the bins
-        are then clipped, never refused. With a plan that is not private they are an error, unless the policy
-        says ``private_only=False``: the exact answer is then recorded there.
+        For a private plan, the account to which the answer is charged and the name of
+        the data in it. It is charged once, for all groups and levels. NaN, cells that
+        hold no number and scores outside the bins are then clipped, never refused. With
+        a plan that is not private they are an error, unless the policy says
+        ``private_only=False``: the exact answer is then recorded there.
     accept : str, optional
-        For a private plan, the reason why scores that the ledger has not seen are of the same records, as
-        under a new model: they are accepted with this reason if the answer is charged.
+        For a private plan, the reason why scores that the ledger has not seen are of
+        the same records, as under a new model: they are accepted with this reason if
+        the answer is charged.
+    identifiers : array-like, optional
+        For a masked plan, what tells each case from all others, as text or whole
+        numbers. Keyed hashes of it are kept, by which later sums are known to be of the
+        same cases, or of none of them.
+    received : str, optional
+        For a masked plan, the digest of everything else that the server sent and that
+        the scores may depend on, as an engine passes it.
 
     Returns
     -------
@@ -110,13 +140,15 @@ def report(
     Raises
     ------
     ValueError
-        If the scores do not fit the plan, or the policy (a PolicyError) or the ledger (a LedgerError) does
-        not allow the answer; nothing has been charged then.
+        If the scores do not fit the plan, or the policy (a PolicyError) or the ledger
+        (a LedgerError) does not allow the answer; nothing has been charged then.
 
     Examples
     --------
     >>> import fedconformal as fc
-    >>> plan = fc.plan(n_sites=5, n_points=4, confidence_level=0.8, criterion="marginal")
+    >>> plan = fc.plan(
+    ...     n_sites=5, n_points=4, confidence_level=0.8, criterion="marginal"
+    ... )
     >>> fc.report(plan, [0.3, 0.1, 0.9, 0.5], site="A").payload.levels[0].values
     (0.5,)
     """
@@ -124,7 +156,9 @@ def report(
 
 
 def admit(plan: Plan, *, policy: SitePolicy, has_ledger: bool) -> None:
-    """Refuse a plan that this site does not answer, before any score is read or computed."""
+    """Refuse a plan that this site does not answer, before any score is read or
+    computed.
+    """
     check_current(plan, "answered")
     policy.check_plan(plan, has_ledger=has_ledger)
 
@@ -137,7 +171,9 @@ def check_current(plan: Plan, used: str) -> None:
     if (plan.signature is not None or plan.signer is not None) and not plan.is_signed:
         raise ValueError("the signature of this plan is not that of the key it names")
     if plan.terms.has_expired():
-        raise ValueError(f"the plan expired at {plan.terms.expires} and can no longer be {used}")
+        raise ValueError(
+            f"the plan expired at {plan.terms.expires} and can no longer be {used}"
+        )
 
 
 def draw_source(
@@ -150,17 +186,20 @@ def draw_source(
     of_check: bool = False,
     period: str | None = None,
 ) -> np.random.Generator | None:
-    """Return the random numbers for a site's randomized scores, which no plan or round can choose.
+    """Return the random numbers for a site's randomized scores, which no plan or round
+    can choose.
 
-    They are keyed by a secret of the ledger, or else of the policy: one draw for each data set and score. The
-    parameters of the score do not count, lest whoever writes plans try several.
+    They are keyed by a secret of the ledger, or else of the policy: one draw for each
+    data set and score. The parameters of the score do not count, lest whoever writes
+    plans try several.
 
     Parameters
     ----------
     score : Score
         Score of the plan.
     *cases : array-like
-        Truth and prediction, which do not count either: a perturbed model would draw anew.
+        Truth and prediction, which do not count either: a perturbed model would draw
+        afresh.
     site, policy, ledger, dataset
         As for `report`.
     of_check : bool
@@ -171,7 +210,8 @@ def draw_source(
     Returns
     -------
     numpy Generator or None
-        None: the system's own, with a warning where the score is randomized, as there is no secret.
+        None: the system's own, with a warning where the score is randomized, as there
+        is no secret.
     """
     names = [dataset or site or "cases", score.name, "check" if of_check else "report"]
     if of_check and period is not None:
@@ -182,15 +222,20 @@ def draw_source(
         return keyed_generator(policy.secret.encode(), *names)
     if score.needs_draws:
         warn(
-            f"score {score.name!r} is drawn at random, and again in each round, as there is neither a ledger "
-            "nor a policy with a secret: fedconformal policy new writes one"
+            f"score {score.name!r} is drawn at random, and again in each round, as"
+            " there is neither a ledger nor a policy with a secret: fedconformal"
+            " policy new writes one"
         )
     return None
 
 
 def is_private(plan: Plan) -> bool:
-    """Return whether reports have a privacy loss, so that whatever the data hold must not be refused."""
-    return any(of(design.message).epsilon(design) is not None for design in plan.designs)
+    """Return whether reports have a privacy loss, so that whatever the data hold must
+    not be refused.
+    """
+    return any(
+        of(design.message).epsilon(design) is not None for design in plan.designs
+    )
 
 
 def prepare(
@@ -214,16 +259,18 @@ def prepare(
 ) -> Prepared:
     """Prepare to answer a plan: nothing is selected, drawn, charged or written yet.
 
-    Takes the arguments of `report`. The ``sentence`` of what is prepared describes what would leave and what
-    that would cost; its ``report`` makes the report. With ``leave_out``, and for private plans, cases with a
-    label that the plan does not have are left out: an error would tell whoever asks that there are some.
+    Takes the arguments of `report`. The ``sentence`` of what is prepared describes what
+    would leave and what that would cost; its ``report`` makes the report. With
+    ``leave_out``, and for private plans, cases with a label that the plan does not have
+    are left out: an error would tell whoever asks that there are some.
 
     Examples
     --------
     >>> import fedconformal as fc
     >>> plan = fc.plan(n_sites=5, n_points=40, numbers=3)
     >>> fc.protocol.prepare(plan, range(40), site="A").sentence
-    'This plan asks for 3 of your 40 scores (the 34th, 36th, 38th smallest), and for their number.'
+    'This plan asks for 3 of your 40 scores (the 34th, 36th, 38th smallest), and for
+    their number.'
     """
     policy = _USUAL_POLICY if policy is None else policy
     for name, value, kind in (("policy", policy, SitePolicy), ("key", key, SigningKey)):
@@ -236,16 +283,21 @@ def prepare(
         _check_stated_model(plan, model, policy)
     rule = None if score is None else check_score(plan.score, score)
     values = _read_values(plan, scores, losses)
-    rows = _rows_by_group(plan, values.size, groups, site, leave_out=leave_out or is_private(plan))
+    rows = _rows_by_group(
+        plan, values.size, groups, site, leave_out=leave_out or is_private(plan)
+    )
     parts = {group: values[own] for group, own in rows.items()}
     check_site_name(site)
     enough = {
-        group: own.size for group, own in parts.items() if group is None or own.size >= policy.min_group
+        group: own.size
+        for group, own in parts.items()
+        if group is None or own.size >= policy.min_group
     }
     if not enough:
         raise PolicyError(
-            f"nothing is sent: this site has fewer than {policy.min_group} cases of every group; "
-            f"min_group = {max((own.size for own in parts.values()), default=1)} would allow it"
+            f"nothing is sent: this site has fewer than {policy.min_group} cases of"
+            " every group; min_group ="
+            f" {max((own.size for own in parts.values()), default=1)} would allow it"
         )
     if plan.is_masked:
         own_key = check_own_key(plan.keys or (), site, key)
@@ -253,8 +305,12 @@ def prepare(
         for group in plan.by_group:
             policy.check_sum(sum_keys(plan, group), own_key.public_key)
     numbers, unreached = _count_numbers(plan, enough, site)
-    held_back = tuple(group for group in parts if group is not None and group not in enough)
-    round_down_to = 0 if plan.is_masked else policy.round_down_to  # no count can be read individually
+    held_back = tuple(
+        group for group in parts if group is not None and group not in enough
+    )
+    round_down_to = (
+        0 if plan.is_masked else policy.round_down_to
+    )  # no count can be read individually
     options = {"in_place": in_place, "round_down_to": round_down_to}
     prepared = Prepared(
         plan,
@@ -289,17 +345,24 @@ def prepare(
 
 
 def _refuse_few(plan: Plan, enough: Collection[str | None], site: str) -> None:
-    """Refuse a masked answer without a group that the plan asks for: masks would not cancel."""
-    asked = {group for group, design in plan.by_group.items() if site in (design.asked_names or ())}
+    """Refuse a masked answer without a group that the plan asks for: masks would not
+    cancel.
+    """
+    asked = {
+        group
+        for group, design in plan.by_group.items()
+        if site in (design.asked_names or ())
+    }
     if missing := sorted(group or "" for group in asked - set(enough)):
         raise PolicyError(
-            "nothing is sent: a masked answer is for every group that the plan asks for, and this site has "
-            f"too few cases of {quoted(missing)}"
+            "nothing is sent: a masked answer is for every group that the plan asks"
+            f" for, and this site has too few cases of {quoted(missing)}"
         )
 
 
 def loss_curve(plan: Plan) -> Curve | None:
-    """Return the curve of a plan that asks for losses, or for answers; None if it asks for scores alone.
+    """Return the curve of a plan that asks for losses, or for answers; None if it asks
+    for scores alone.
 
     Examples
     --------
@@ -308,12 +371,16 @@ def loss_curve(plan: Plan) -> Curve | None:
     >>> fc.protocol.loss_curve(plan).edges
     (1.0, 2.0)
     """
-    curves = [design.message for design in plan.designs if isinstance(design.message, Curve)]
+    curves = [
+        design.message for design in plan.designs if isinstance(design.message, Curve)
+    ]
     kinds = {(curve.edges, curve.parts, curve.starts) for curve in curves}
     if not any(parts or starts for _, parts, starts in kinds):
         return None
     if len(curves) < len(plan.designs) or len(kinds) > 1:
-        raise ValueError("a plan that asks for losses must ask for the same ones in every group")
+        raise ValueError(
+            "a plan that asks for losses must ask for the same ones in every group"
+        )
     return curves[0]
 
 
@@ -324,7 +391,9 @@ def _read_values(plan: Plan, scores: Any, losses: Any) -> Any:
     has_parts = curve is not None and not has_starts
     if (losses is not None, scores is None) != (has_parts or has_starts, has_parts):
         wanted = "scores, and losses" if has_starts else "scores, and no losses"
-        raise ValueError(f"this plan takes {'losses, and no scores' if has_parts else wanted}")
+        raise ValueError(
+            f"this plan takes {'losses, and no scores' if has_parts else wanted}"
+        )
     if curve is None and is_private(plan):
         return private_numbers(scores)
     if curve is None:
@@ -333,18 +402,23 @@ def _read_values(plan: Plan, scores: Any, losses: Any) -> Any:
             warn_of_empty(plan, np.mean(values == 0))
         return values
     values = float_array("losses", losses, ndim=2 if has_parts else 1)
-    all_rows("losses", values, (values >= 0) & (values <= 1), "must lie between 0 and 1")
+    all_rows(
+        "losses", values, (values >= 0) & (values <= 1), "must lie between 0 and 1"
+    )
     if has_starts:
         confidence = flat_scores(scores)
         if values.shape != confidence.shape or not np.isin(values, (0, 1)).all():
-            raise ValueError(f"losses must be 0 or 1 for each of the {confidence.size} cases")
+            raise ValueError(
+                f"losses must be 0 or 1 for each of the {confidence.size} cases"
+            )
         values = np.column_stack([confidence, values])
     else:
         falls = values[:, 1:] <= values[:, :-1]
         all_rows("losses", values, falls, "must not rise from one setting to the next")
         if not len(values) or values.shape[1] != len(curve.edges):
             raise ValueError(
-                f"losses must have a row for each case and {len(curve.edges)} columns, got {values.shape}"
+                f"losses must have a row for each case and {len(curve.edges)} columns,"
+                f" got {values.shape}"
             )
     rows = np.empty(len(values), dtype=[("losses", np.float64, values.shape[1:])])
     rows["losses"] = values
@@ -352,13 +426,21 @@ def _read_values(plan: Plan, scores: Any, losses: Any) -> Any:
 
 
 def warn_of_empty(plan: Plan, share: float) -> None:
-    """Warn if cases that lose nothing at any threshold let the others lose more than is allowed."""
-    risk = float(1 - max(level.confidence_level for design in plan.designs for level in design.levels))
+    """Warn if cases that lose nothing at any threshold let the others lose more than is
+    allowed.
+    """
+    risk = float(
+        1
+        - max(
+            level.confidence_level for design in plan.designs for level in design.levels
+        )
+    )
     if share >= risk:
         warn(
-            f"{100 * share:.1f} % of the cases have nothing to find, or it is found at every "
-            f"threshold: with an allowed risk of {100 * risk:g} % the others may be missed more often. "
-            "If these have no true label or pixel, leave them out to control the risk of the others"
+            f"{100 * share:.1f} % of the cases have nothing to find, or it is found at"
+            f" every threshold: with an allowed risk of {100 * risk:g} % the others may"
+            " be missed more often. If these have no true label or pixel, leave them"
+            " out to control the risk of the others"
         )
 
 
@@ -368,11 +450,16 @@ def _check_model(plan: Plan, model: Model) -> None:
         raise ValueError("model was given, but the plan names none to compare it with")
     digest = model_digest(model)
     if digest != plan.terms.model:
-        raise ValueError(f"this plan is for another model, {plan.terms.model[:19]}..., than {digest[:19]}...")
+        raise ValueError(
+            f"this plan is for another model, {plan.terms.model[:19]}..., than"
+            f" {digest[:19]}..."
+        )
 
 
 def check_score(fixed: ScoreRule | None, score: Score | ScoreRule | str) -> ScoreRule:
-    """Return the given score as a rule; refuse another one than a plan fixes, if it fixes one."""
+    """Return the given score as a rule; refuse another one than a plan fixes, if it
+    fixes one.
+    """
     given = from_name(score) if isinstance(score, str) else score
     if isinstance(given, Score):
         given = ScoreRule(name=given.name, parameters=given.parameters())
@@ -384,26 +471,28 @@ def check_score(fixed: ScoreRule | None, score: Score | ScoreRule | str) -> Scor
 
 
 def _check_stated_model(plan: Plan, model: Model | None, policy: SitePolicy) -> None:
-    """Refuse a masked answer unless the plan names its model and the site says that it used this one.
+    """Refuse a masked answer unless the plan names its model and the site says that it
+    used this one.
 
-    A server that gives the other sites another model, whose scores all lie in one cell, reads this site's
-    counts in the sum.
+    A server that gives the other sites another model, whose scores all lie in one cell,
+    reads this site's counts in the sum.
     """
     if plan.terms.model is None:
         raise PolicyError(
-            'this masked plan names no model, so that sites could be given different ones: terms={"model": '
-            "...} names it"
+            "this masked plan names no model, so that sites could be given different"
+            ' ones: terms={"model": ...} names it'
         )
     stated = policy.model if model is None else model_digest(model)
     if stated is None:
         raise PolicyError(
-            "a masked answer needs the model that made the scores, as masks cancel only if all sites used the "
-            "same: give model (its file, parameters or digest), or name it in the site's policy"
+            "a masked answer needs the model that made the scores, as masks cancel only"
+            " if all sites used the same: give model (its file, parameters or digest),"
+            " or name it in the site's policy"
         )
     if stated != plan.terms.model:
         raise PolicyError(
-            f"this plan is for another model, {plan.terms.model[:19]}..., than the site's policy names, "
-            f"{stated[:19]}..."
+            f"this plan is for another model, {plan.terms.model[:19]}..., than the"
+            f" site's policy names, {stated[:19]}..."
         )
 
 
@@ -432,27 +521,46 @@ def _rows_by_group(
         return {grouping.group_of_site(site) if grouping.by_site else None: slice(None)}
     what = "class" if grouping.by_class else "group"
     if groups is None:
-        raise ValueError(f"groups must give the {what} of each score: the plan has {quoted(grouping.labels)}")
-    names, which = unique_labels(_known_labels(groups, grouping.labels) if leave_out else groups)
+        raise ValueError(
+            f"groups must give the {what} of each score: the plan has"
+            f" {quoted(grouping.labels)}"
+        )
+    names, which = unique_labels(
+        _known_labels(groups, grouping.labels) if leave_out else groups
+    )
     if which.size != n_cases:
-        raise ValueError(f"groups must be one label for each of the {n_cases} scores, got {which.size}")
+        raise ValueError(
+            f"groups must be one label for each of the {n_cases} scores, got"
+            f" {which.size}"
+        )
     unknown = [name for name in names if name not in grouping.labels]
     if unknown and not leave_out:
         count = int(np.isin(which, [names.index(name) for name in unknown]).sum())
         raise ValueError(
-            f"groups must be {'classes' if grouping.by_class else 'groups'} of the plan, got "
-            f"{quoted(unknown)} in {count} of {n_cases} rows: correct these, or leave them out"
+            f"groups must be {'classes' if grouping.by_class else 'groups'} of the"
+            f" plan, got {quoted(unknown)} in {count} of {n_cases} rows: correct these,"
+            " or leave them out"
         )
-    by_label = {group: i for i, group in enumerate(grouping.groups_of(names, site)) if group is not None}
+    by_label = {
+        group: i
+        for i, group in enumerate(grouping.groups_of(names, site))
+        if group is not None
+    }
     return {group: which == by_label[group] for group in sorted(by_label)}
 
 
 def _known_labels(groups: ArrayLike, known: Collection[str]) -> list[str]:
-    """Return the labels as text, and whatever is none of the known ones as one that is not known either."""
+    """Return the labels as text, and whatever is none of the known ones as one that is
+    not known either.
+    """
     values = plain_array(groups, dtype=None if hasattr(groups, "dtype") else object)
     if values.ndim != 1:
-        raise ValueError(f"groups must be a flat array, one for each score, got shape {values.shape}")
-    unknown = next(text for text in ("?" * i for i in count_from(1)) if text not in known)
+        raise ValueError(
+            f"groups must be a flat array, one for each score, got shape {values.shape}"
+        )
+    unknown = next(
+        text for text in ("?" * i for i in count_from(1)) if text not in known
+    )
 
     def text_of(value: object) -> str:
         is_label = isinstance(value, str | int) and not isinstance(value, bool)
@@ -464,17 +572,25 @@ def _known_labels(groups: ArrayLike, known: Collection[str]) -> list[str]:
 def _count_numbers(
     plan: Plan, sizes: Mapping[str | None, int], site: str
 ) -> tuple[dict[str | None, int], tuple[str, ...]]:
-    """Count the numbers for each group that is answered for, and list those not worth any epsilon."""
+    """Count the numbers for each group that is answered for, and list those not worth
+    any epsilon.
+    """
     is_known = site in (plan.site_names or ())
     numbers: dict[str | None, int] = {}
     hopeless = []
     is_asked = False
     for group, n in sizes.items():
         design = plan.by_group[group]
-        if group is not None and is_known and site not in (design.site_names or (site,)):
+        if (
+            group is not None
+            and is_known
+            and site not in (design.site_names or (site,))
+        ):
             continue
         is_asked, message = True, of(design.message)
-        if message.epsilon(design) is not None and all(level.advice is not None for level in design.levels):
+        if message.epsilon(design) is not None and all(
+            level.advice is not None for level in design.levels
+        ):
             hopeless.append(group or "")
             continue
         try:
@@ -487,13 +603,19 @@ def _count_numbers(
             raise ValueError(f"group {quoted([group])}: {error}") from None
     numbers = {group: number for group, number in numbers.items() if number}
     if not is_asked:
-        raise ValueError(f"the plan does not ask site {site!r} for any group that it has cases of")
+        raise ValueError(
+            f"the plan does not ask site {site!r} for any group that it has cases of"
+        )
     if not numbers and hopeless:
         raise ValueError(
-            "this private plan has an infinite threshold: answering it would spend epsilon for nothing"
+            "this private plan has an infinite threshold: answering it would spend"
+            " epsilon for nothing"
         )
     if not numbers:
-        raise ValueError(f"the plan does not ask site {site!r}: no answer of it could change the threshold")
+        raise ValueError(
+            f"the plan does not ask site {site!r}: no answer of it could change the"
+            " threshold"
+        )
     return numbers, tuple(hopeless)
 
 
@@ -510,11 +632,13 @@ class Prepared:
     plan, site, policy : Plan, str and SitePolicy
         The plan to answer, the site's name and its limits.
     numbers : mapping
-        How many numbers leave for each group that is answered for, under None where there are no groups.
+        How many numbers leave for each group that is answered for, under None where
+        there are no groups.
     held_back : tuple of str
         Groups for which nothing is sent, as the site has too few cases of them.
     unreached : tuple of str
-        Groups for which nothing is sent, as no epsilon should be spent on an infinite threshold.
+        Groups for which nothing is sent, as no epsilon should be spent on an infinite
+        threshold.
     left_out : int
         Number of cases with a label that the plan does not have.
     """
@@ -538,10 +662,13 @@ class Prepared:
 
     @cached_property
     def epsilon(self) -> Fraction | None:
-        """Privacy loss of the answer, now or when it was first given; None if it is exact."""
+        """Privacy loss of the answer, now or when it was first given; None if it is
+        exact.
+        """
         designs = [self.plan.by_group[group] for group in self.numbers]
         costs = [of(design.message).epsilon(design) for design in designs]
-        # Groups are disjoint, so that a record costs the epsilon of its own group alone.
+        # Groups are disjoint, so that a record costs the epsilon of its own group
+        # alone.
         return max((cost for cost in costs if cost is not None), default=None)
 
     @cached_property
@@ -554,7 +681,12 @@ class Prepared:
             salt=mask_salt(self.plan.digest, self._received, self.policy.sum_dataset),
             site=self.site,
             key=self._key,
-            sites=tuple(sorted(key.public_key for key in sum_keys(self.plan, next(iter(self.numbers))))),
+            sites=tuple(
+                sorted(
+                    key.public_key
+                    for key in sum_keys(self.plan, next(iter(self.numbers)))
+                )
+            ),
             is_exact=self.epsilon is None,
             context=json.dumps([terms.model, str(self._score or self.plan.score)]),
             dataset=self.policy.sum_dataset,
@@ -564,37 +696,57 @@ class Prepared:
 
     @cached_property
     def is_recorded(self) -> bool:
-        """True if the answer is masked and was given before; refuses one that earlier sums forbid."""
+        """True if the answer is masked and was given before; refuses one that earlier
+        sums forbid.
+        """
         if self._sum is None:
             return False
         return SumRecord.of(self.policy, self._key).find(self._sum, Report) is not None
 
     @property
     def sentence(self) -> str:
-        """Everything that would leave and what it costs; refuses what the ledger does not allow."""
+        """Everything that would leave and what it costs; refuses what the ledger does
+        not allow.
+        """
         if self.is_recorded:
             return (
-                "This plan was answered before: the same masked report leaves, whatever your scores are now."
+                "This plan was answered before: the same masked report leaves, whatever"
+                " your scores are now."
             )
         text = self._list_numbers()
         if self.epsilon is not None:
             ledger, dataset = self._account
             quote = ledger.quote(dataset, epsilon=self.epsilon, **self._question)
-            cost = f"{exact_text(self.epsilon)} of the {exact_text(quote.remaining)} that are left"
+            cost = (
+                f"{exact_text(self.epsilon)} of the {exact_text(quote.remaining)} that"
+                " are left"
+            )
             if quote.cost == 0:
-                text += " It costs nothing: the ledger holds the answer that was given before."
+                text += (
+                    " It costs nothing: the ledger holds the answer that was given"
+                    " before."
+                )
             else:
                 text += f" It costs epsilon {cost}."
         if self.held_back:
-            text += f" Nothing is sent for {quoted(self.held_back)}: you have too few of these cases."
+            text += (
+                f" Nothing is sent for {quoted(self.held_back)}: you have too few of"
+                " these cases."
+            )
         if self.unreached:
-            text += f" Nothing is sent for {quoted(self.unreached)}: the threshold would be infinite."
+            text += (
+                f" Nothing is sent for {quoted(self.unreached)}: the threshold would be"
+                " infinite."
+            )
         if self.left_out:
-            text += f" {count(self.left_out, 'case')} left out: the plan has no such label."
+            text += (
+                f" {count(self.left_out, 'case')} left out: the plan has no such label."
+            )
         if self._sum is not None and self.policy.sum_record is None:
             text += (
-                f" It is recorded in {SumRecord.of(self.policy, self._key).path.name} beside the key: what other "
-                "keys of this site have answered is not seen. sum_record in the policy names one record for all."
+                f" It is recorded in {SumRecord.of(self.policy, self._key).path.name}"
+                " beside the key: what other keys of this site have answered is not"
+                " seen. sum_record in the policy names one record for all."
             )
         return text
 
@@ -603,47 +755,78 @@ class Prepared:
         words = {}
         for group in self.numbers:
             design = self.plan.by_group[group]
-            words[group] = of(design.message).discloses(design, self._parts[group].size, self.site)
+            words[group] = of(design.message).discloses(
+                design, self._parts[group].size, self.site
+            )
             if design.message.is_masked:
-                words[group] += f", masked so that only the sum over {design.n_asked:,} sites can be read"
-            elif self.epsilon is None and of(design.message).adds_up and self.policy.round_down_to > 1:
+                words[group] += (
+                    f", masked so that only the sum over {design.n_asked:,} sites can"
+                    " be read"
+                )
+            elif (
+                self.epsilon is None
+                and of(design.message).adds_up
+                and self.policy.round_down_to > 1
+            ):
                 words[group] += f" (0 for fewer than {self.policy.round_down_to})"
         if None in words:
             return f"This plan asks for {words[None]}, and for their number."
         listed = [f"{quoted([group or ''])}: {what}" for group, what in words.items()]
         shown = "; ".join(listed[:5]) + ("; ..." if len(listed) > 5 else "")
-        return f"This plan asks for the sizes of {count(len(listed), 'group')}, and for {shown}."
+        return (
+            f"This plan asks for the sizes of {count(len(listed), 'group')}, and for"
+            f" {shown}."
+        )
 
     def report(self) -> Report:
-        """Make the report, charged or recorded where it has to be; a masked one once for each plan."""
+        """Make the report, charged or recorded where it has to be; a masked one once
+        for each plan.
+        """
         has_ledger = self._ledger is not None or self._dataset is not None
-        admit(self.plan, policy=self.policy, has_ledger=has_ledger)  # it may have expired meanwhile
+        admit(
+            self.plan, policy=self.policy, has_ledger=has_ledger
+        )  # it may have expired meanwhile
         if not self.plan.is_masked or self._sum is None:
             return self._make(has_ledger=has_ledger)
         record = SumRecord.of(self.policy, self._key)
-        return record.answer(self._sum, Report, partial(self._make, has_ledger=has_ledger))
+        return record.answer(
+            self._sum, Report, partial(self._make, has_ledger=has_ledger)
+        )
 
     def _make(self, *, has_ledger: bool) -> Report:
         draws = {
-            group: of(self.plan.by_group[group].message).prepare(
-                self.plan.by_group[group],
-                self._parts[group],
-                site=self.site,
-                round_id=self.plan.terms.round,
-                options=self._options,
+            group: (
+                of(self.plan.by_group[group].message).prepare(
+                    self.plan.by_group[group],
+                    self._parts[group],
+                    site=self.site,
+                    round_id=self.plan.terms.round,
+                    options=self._options,
+                )
             )
             for group in self.numbers
         }
         if self._sum is not None:
-            draws = {group: partial(self._mask, group, draw, self._sum) for group, draw in draws.items()}
+            draws = {
+                group: partial(self._mask, group, draw, self._sum)
+                for group, draw in draws.items()
+            }
         if self.epsilon is not None:
             payloads = self._draw(draws)
         else:
             if has_ledger:
                 ledger, dataset = self._account
-                known = {name: self._question[name] for name in ("plan_digest", "site", "data_fingerprint")}
-                numbers, n = sum(self.numbers.values()), sum(own.size for own in self._parts.values())
-                numbers = 1 if self.plan.is_masked else numbers  # none can be read individually
+                known = {
+                    name: self._question[name]
+                    for name in ("plan_digest", "site", "data_fingerprint")
+                }
+                numbers, n = (
+                    sum(self.numbers.values()),
+                    sum(own.size for own in self._parts.values()),
+                )
+                numbers = (
+                    1 if self.plan.is_masked else numbers
+                )  # none can be read individually
                 allow = partial(self.policy.check_life, dataset, numbers, n)
                 ledger.record_exact(dataset, numbers=numbers, allow=allow, **known)
             payloads = {group: draw() for group, draw in draws.items()}
@@ -654,14 +837,23 @@ class Prepared:
         seal = None
         if self.policy.report_seal and has_ledger:
             ledger, dataset = self._account
-            known = {name: self._question[name] for name in ("plan_digest", "site", "data_fingerprint")}
+            known = {
+                name: self._question[name]
+                for name in ("plan_digest", "site", "data_fingerprint")
+            }
             seal = ledger.seal(dataset, **known)
         answer = Report(
-            plan=self.plan.digest, site=self.site, parts=tuple(parts), score=self._score, ledger_seal=seal
+            plan=self.plan.digest,
+            site=self.site,
+            parts=tuple(parts),
+            score=self._score,
+            ledger_seal=seal,
         )
         return answer if self._key is None else self._key.sign(answer)
 
-    def _mask(self, group: str | None, draw: Callable[[], Payload], question: SumQuestion) -> Payload:
+    def _mask(
+        self, group: str | None, draw: Callable[[], Payload], question: SumQuestion
+    ) -> Payload:
         """Draw the payload of one group, and hide it behind masks."""
         design = self.plan.by_group[group]
         answer = Answer(self.site, self._parts[group].size, draw())
@@ -670,37 +862,57 @@ class Prepared:
         place = list(self.plan.by_group).index(group)
         return mask(vector, question.key, others, question.salt, place)
 
-    def _draw(self, draws: Mapping[str | None, Callable[[], Payload]]) -> dict[str | None, Payload]:
+    def _draw(
+        self, draws: Mapping[str | None, Callable[[], Payload]]
+    ) -> dict[str | None, Payload]:
         """Draw the payloads of all groups from one charge, and so one stored answer."""
         ledger, dataset = self._account
         sizes = [[group, self._parts[group].size] for group in draws]
         # Labels that were changed are noticed by the scores of each group.
-        hashes = [f"{group}: {fingerprint(values)}" for group, values in self._parts.items()]
-        labels = hashlib.sha256("\n".join([self.plan.digest, *hashes]).encode()).hexdigest()
+        hashes = [
+            f"{group}: {fingerprint(values)}" for group, values in self._parts.items()
+        ]
+        labels = hashlib.sha256(
+            "\n".join([self.plan.digest, *hashes]).encode()
+        ).hexdigest()
 
         def sample() -> str:
             payloads = [draw().model_dump(mode="json") for draw in draws.values()]
             return json.dumps({"sizes": sizes, "labels": labels, "payloads": payloads})
 
-        text = ledger.answer(dataset, epsilon=self.epsilon or 0, sample=sample, **self._question)
+        text = ledger.answer(
+            dataset, epsilon=self.epsilon or 0, sample=sample, **self._question
+        )
         stored = json.loads(text)
         if stored["sizes"] != sizes:
-            raise ValueError("the ledger's answer to this plan is for other groups or numbers of scores")
+            raise ValueError(
+                "the ledger's answer to this plan is for other groups or numbers of"
+                " scores"
+            )
         if self.plan.terms.model is None and stored["labels"] != labels:
-            raise ValueError("the ledger's answer to this plan is for other labels of the same scores")
+            raise ValueError(
+                "the ledger's answer to this plan is for other labels of the same"
+                " scores"
+            )
         payloads = {}
         for group, fields in zip(draws, stored["payloads"], strict=True):
             payload = variants(1)[fields.pop("kind")]
-            payloads[group] = cast(Payload, payload.model_validate_json(json.dumps(fields)))
+            payloads[group] = cast(
+                Payload, payload.model_validate_json(json.dumps(fields))
+            )
         return payloads
 
     @cached_property
     def _question(self) -> dict[str, Any]:
-        """Fields by which the ledger knows this answer again: the plan alone if it names its model."""
+        """Fields by which the ledger knows this answer again: the plan alone if it
+        names its model.
+        """
         return {
             "plan_digest": self.plan.digest,
             "site": self.site,
-            "data_fingerprint": fingerprint(_flatten(np.concatenate(list(self._parts.values())))),
+            "data_fingerprint": fingerprint(
+                _flatten(np.concatenate(list(self._parts.values())))
+            ),
             "by_plan": self.plan.terms.model is not None,
             "accept": self._accept,
         }
@@ -708,7 +920,12 @@ class Prepared:
     @property
     def _account(self) -> tuple[Ledger, str]:
         if self._ledger is None or self._dataset is None:
-            private = "this plan is private: ledger and dataset are needed, so that no budget is overspent"
-            exact = "ledger and dataset must be given together to record an exact answer"
+            private = (
+                "this plan is private: ledger and dataset are needed, so that no budget"
+                " is overspent"
+            )
+            exact = (
+                "ledger and dataset must be given together to record an exact answer"
+            )
             raise ValueError(exact if self.epsilon is None else private)
         return self._ledger, self._dataset

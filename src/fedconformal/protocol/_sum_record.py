@@ -1,25 +1,30 @@
-"""Durable record of a site's masked answers: which sums it takes part in, over which sites and which cases.
+"""Durable record of a site's masked answers: which sums it takes part in, over which
+sites and which cases.
 
 Three rules, each of which has an attack behind it:
 
-1. *One answer for each question, whatever the data.* Two answers under the same masks would reveal their
-   difference. The recorded answer is given again, byte for byte.
-2. *Exact sums over the same sites, of one data set, are of the same cases.* Where the cases of one site
-   changed and those of the others did not, the difference of two sums is about this site alone.
-3. *Exact sums over other sites, or of another data set, have no case in common.* The difference of two sums
-   over different sites is a sum over the sites in which they differ.
+1. *One answer for each question, whatever the data.* Two answers under the same masks
+   would reveal their difference. The recorded answer is given again, byte for byte.
+2. *Exact sums over the same sites, of one data set, are of the same cases.* Where the
+   cases of one site changed and those of the others did not, the difference of two sums
+   is about this site alone.
+3. *Exact sums over other sites, or of another data set, have no case in common.* The
+   difference of two sums over different sites is a sum over the sites in which they
+   differ.
 
-So any two sums are of the same cases at every honest site, or of other cases at every honest site, and no
-combination of them is about one site. What is one data set is agreed by its name in the sites' policies, which
-is bound to the masks: sites that name different ones have no sum.
+So any two sums are of the same cases at every honest site, or of other cases at every
+honest site, and no combination of them is about one site. What is one data set is
+agreed by its name in the sites' policies, which is bound to the masks: sites that name
+different ones have no sum.
 
-Whether two answers are about the same cases cannot be told by their scores: a model that was perturbed by
-1e-12 changes all of them. Equal scores under the same model and score are the same cases. Otherwise the site
-has to say so: by identifiers of its cases, of which keyed hashes are kept, or, that they are other cases, by
-another name of the data set.
+Whether two answers are about the same cases cannot be seen from their scores: a model
+that was perturbed by 1e-12 changes all of them. Equal scores under the same model and
+score are the same cases. Otherwise the site has to say so: by identifiers of its cases,
+of which keyed hashes are kept, or, that they are other cases, by another name of the
+data set.
 
-The record is a ledger's file: a chain of sealed entries, with the last seal in a second file beside it, so
-that an older copy is refused. It must be the only one of a site.
+The record is a ledger's file: a chain of sealed entries, with the last seal in a second
+file beside it, so that an older copy is refused. It must be the only one of a site.
 """
 
 from __future__ import annotations
@@ -53,18 +58,21 @@ Answer = TypeVar("Answer", bound=SignedDocument)
 
 @dataclass(frozen=True)
 class SumQuestion:
-    """Question to a site whose answer is added up with those of others, and the cases that answer it.
+    """Question to a site whose answer is added up with those of others, and the cases
+    that answer it.
 
     Attributes
     ----------
     salt : str
-        Digest under which masks are made: the same at all sites that were asked, and sent, the same.
+        Digest under which masks are made: the same at all sites that were asked, and
+        sent, the same.
     site, key : str and SigningKey
         The site's name and key.
     sites : tuple of str
         Public keys of all sites in the sum, in order.
     is_exact : bool
-        False if there is noise in the sum, which then reveals no more with others than its epsilon allows.
+        False if there is noise in the sum, which then reveals no more with others than
+        its epsilon allows.
     context : str
         Model and score: under the same ones the same cases have the same scores.
     dataset : str or None
@@ -86,18 +94,27 @@ class SumQuestion:
     identifiers: Mapping[str | None, Sequence[str]] | None
 
     def footprint(self, secret: str) -> _Footprint:
-        """Return what later sums are compared with, in which no case can be found without the secret."""
+        """Return what later sums are compared with, in which no case can be found
+        without the secret.
+        """
         groups = list(self.cases)
         hashes = None
         if self.identifiers is not None:
-            hashes = {group: _hash_all(self.identifiers[group], secret) for group in groups}
+            hashes = {
+                group: _hash_all(self.identifiers[group], secret) for group in groups
+            }
         return _Footprint(
             sites=self.sites,
             context=self.context,
             dataset=self.dataset,
             groups=[group or "" for group in groups],
-            scores=_fingerprint(np.concatenate([_flat_rows(rows) for rows in self.cases.values()]), secret),
-            scores_by_group=[_fingerprint(_flat_rows(rows), secret) for rows in self.cases.values()],
+            scores=_fingerprint(
+                np.concatenate([_flat_rows(rows) for rows in self.cases.values()]),
+                secret,
+            ),
+            scores_by_group=[
+                _fingerprint(_flat_rows(rows), secret) for rows in self.cases.values()
+            ],
             identifiers=None if hashes is None else [hashes[group] for group in groups],
         )
 
@@ -126,21 +143,30 @@ def read_identifiers(identifiers: ArrayLike, n_cases: int) -> NDArray[np.object_
     >>> read_identifiers([17, "b"], 2).tolist()
     ['17', 'b']
     """
-    values = identifiers.tolist() if isinstance(identifiers, np.ndarray) else list(identifiers)  # type: ignore[arg-type]
+    values: list[Any] = np.asarray(identifiers, dtype=object).tolist()
     if len(values) != n_cases:
-        raise ValueError(f"identifiers must be one for each of the {n_cases} cases, got {len(values)}")
+        raise ValueError(
+            f"identifiers must be one for each of the {n_cases} cases, got"
+            f" {len(values)}"
+        )
     texts = [label_text(value).strip() for value in values]
     if "" in texts:
-        raise ValueError(f"identifiers must not be empty, got an empty one in row {texts.index('')}")
+        raise ValueError(
+            f"identifiers must not be empty, got an empty one in row {texts.index('')}"
+        )
     if len(set(texts)) < len(texts):
         first = next(row for row, text in enumerate(texts) if text in texts[:row])
-        raise ValueError(f"identifiers must tell all cases apart, got the one of row {first} twice")
+        raise ValueError(
+            f"identifiers must tell all cases apart, got the one of row {first} twice"
+        )
     return np.array(texts, dtype=object)
 
 
 @dataclass(frozen=True)
 class _Footprint:
-    """Sites and cases of an exact sum, as they are kept; one entry a group in each list."""
+    """Sites and cases of an exact sum, as they are kept; one entry a group in each
+    list.
+    """
 
     sites: tuple[str, ...]
     context: str
@@ -165,7 +191,9 @@ class _Footprint:
 
 
 def _find_conflict(earlier: _Footprint, now: _Footprint) -> str | None:
-    """Return why two exact sums together would reveal a site, or cases of it; None if they do not."""
+    """Return why two exact sums together would reveal a site, or cases of it; None if
+    they do not.
+    """
     if earlier.sites == now.sites and earlier.dataset == now.dataset:
         return _find_change(earlier, now)
     before, after = earlier.all_identifiers, now.all_identifiers
@@ -176,13 +204,16 @@ def _find_conflict(earlier: _Footprint, now: _Footprint) -> str | None:
     if is_apart:
         return None
     return (
-        "an exact sum over other sites, or of another data set, was answered before, and nothing shows that "
-        "no case was in it: both could reveal the sites in which they differ"
+        "an exact sum over other sites, or of another data set, was answered before,"
+        " and nothing shows that no case was in it: both could reveal the sites in"
+        " which they differ"
     )
 
 
 def _find_change(earlier: _Footprint, now: _Footprint) -> str | None:
-    """Return why two exact sums over the same sites are not known to be of the same cases; None if they are."""
+    """Return why two exact sums over the same sites are not known to be of the same
+    cases; None if they are.
+    """
     has_same_groups = earlier.groups == now.groups
     if earlier.context == now.context:
         is_same = earlier.scores == now.scores
@@ -190,8 +221,9 @@ def _find_change(earlier: _Footprint, now: _Footprint) -> str | None:
             is_same = earlier.scores_by_group == now.scores_by_group
     elif earlier.identifiers is None or now.identifiers is None:
         return (
-            "an exact sum was answered before under another model or score, and nothing shows whether these "
-            "are the same cases: both could reveal how yours changed"
+            "an exact sum was answered before under another model or score, and nothing"
+            " shows whether these are the same cases: both could reveal how yours"
+            " changed"
         )
     elif has_same_groups:
         is_same = earlier.identifiers == now.identifiers
@@ -199,12 +231,16 @@ def _find_change(earlier: _Footprint, now: _Footprint) -> str | None:
         is_same = earlier.all_identifiers == now.all_identifiers
     if is_same:
         return None
-    return "an exact sum of other cases was answered before, and both would reveal how yours changed"
+    return (
+        "an exact sum of other cases was answered before, and both would reveal how"
+        " yours changed"
+    )
 
 
 _WAY_OUT = (
-    "ask for a private plan; for the same cases, give identifiers in all sums; for other cases, name the data set "
-    "in the policies of all sites, as in sum_dataset = {}"
+    "ask for a private plan; for the same cases, give identifiers in all sums; for"
+    " other cases, name the data set in the policies of all sites, as in sum_dataset"
+    " = {}"
 )
 
 
@@ -233,7 +269,8 @@ class SumRecord:
     def of(cls, policy: SitePolicy, key: SigningKey | None) -> SumRecord:
         """Return the record that a policy names, else the one beside the site's key.
 
-        A key that this process has made, and that is in no file, has a record for as long as the process.
+        A key that this process has made, and that is in no file, has a record for as
+        long as the process.
         """
         if policy.sum_record is not None:
             return cls(policy.sum_record)
@@ -246,8 +283,9 @@ class SumRecord:
                 cls._of_new_keys[key.public_key] = folder
             return cls(Path(folder.name) / "sums")
         raise ValueError(
-            "masked answers need a durable record: name sum_record in the site's policy, or read the key from "
-            "its file with SigningKey.read, and the record is kept beside it"
+            "masked answers need a durable record: name sum_record in the site's"
+            " policy, or read the key from its file with SigningKey.read, and the"
+            " record is kept beside it"
         )
 
     def _begin(self, *, write: bool) -> LedgerFile:
@@ -262,7 +300,9 @@ class SumRecord:
                 file.close()
                 raise
         except (OSError, LedgerError) as error:
-            raise ValueError(f"the record of masked answers cannot be used: {error}") from None
+            raise ValueError(
+                f"the record of masked answers cannot be used: {error}"
+            ) from None
         return file
 
     def _make(self) -> None:
@@ -275,13 +315,17 @@ class SumRecord:
                 raise
 
     def find(self, question: SumQuestion, kind: type[Answer]) -> Answer | None:
-        """Return the recorded answer to a question; None if it can be answered, else refuse it."""
+        """Return the recorded answer to a question; None if it can be answered, else
+        refuse it.
+        """
         if not self.path.exists() and not seal_path(self.path).exists():
             return None
         with closing(self._begin(write=False)) as file:
             return _find(file, question, kind)
 
-    def answer(self, question: SumQuestion, kind: type[Answer], make: Callable[[], Answer]) -> Answer:
+    def answer(
+        self, question: SumQuestion, kind: type[Answer], make: Callable[[], Answer]
+    ) -> Answer:
         """Return the recorded answer, or make and record one before it leaves.
 
         Parameters
@@ -312,7 +356,9 @@ class SumRecord:
 
 
 def _append(file: LedgerFile, question: SumQuestion, answer: SignedDocument) -> None:
-    """Write an answer to the record, with what later sums are compared with if it is exact."""
+    """Write an answer to the record, with what later sums are compared with if it is
+    exact.
+    """
     footprint = None
     if question.is_exact:
         footprint = json.dumps(asdict(question.footprint(file.key)))
@@ -327,7 +373,9 @@ def _append(file: LedgerFile, question: SumQuestion, answer: SignedDocument) -> 
 
 
 def _find(file: LedgerFile, question: SumQuestion, kind: type[Answer]) -> Answer | None:
-    """Return the recorded answer; without one refuse a question that earlier exact sums forbid."""
+    """Return the recorded answer; without one refuse a question that earlier exact sums
+    forbid.
+    """
     entries = [entry for entry in file.entries if entry.kind == _ENTRY]
     asked = f"{question.key.public_key} {question.salt}"
     for entry in entries:
@@ -342,7 +390,9 @@ def _find(file: LedgerFile, question: SumQuestion, kind: type[Answer]) -> Answer
         reason = _find_conflict(_Footprint.from_json(entry.fingerprint), now)
         if reason is not None:
             example = json.dumps(f"{question.dataset or 'cohort'} 2")
-            raise PolicyError(f"{reason}. Record: {file.path}. Instead {_WAY_OUT.format(example)}")
+            raise PolicyError(
+                f"{reason}. Record: {file.path}. Instead {_WAY_OUT.format(example)}"
+            )
     return None
 
 
@@ -362,4 +412,7 @@ def _fingerprint(rows: NDArray[np.float64], secret: str) -> str:
 def _hash_all(identifiers: Sequence[str], secret: str) -> list[str]:
     """Return a keyed hash of each identifier, in order of the hashes."""
     key = secret.encode()
-    return sorted(hmac.new(key, text.encode(), hashlib.sha256).hexdigest()[:32] for text in identifiers)
+    return sorted(
+        hmac.new(key, text.encode(), hashlib.sha256).hexdigest()[:32]
+        for text in identifiers
+    )

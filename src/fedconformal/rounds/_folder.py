@@ -1,4 +1,6 @@
-"""Folder of a round, with its answers and its model: a coordinator that dies goes on from there."""
+"""Folder of a round, with its answers and its model: a coordinator that dies goes on
+from there.
+"""
 
 from __future__ import annotations
 
@@ -27,17 +29,23 @@ Node = TypeVar("Node", bound=Hashable)
 
 PLAN_FILE = "plan.json"
 """Name of the plan's file in a folder of kept reports."""
-_MODEL, _PARAMETERS, _REFUSED, _COMPLETE = "model.txt", "model.npz", "refused.jsonl", "complete"
+_MODEL, _PARAMETERS, _REFUSED, _COMPLETE = (
+    "model.txt",
+    "model.npz",
+    "refused.jsonl",
+    "complete",
+)
 _MOST_NOTED = 2**27  # bytes of the list of refusals: a line for each node at the most
 
 
 class Folder:
     """Folder of one round: the plan, and a report from each node that sent one.
 
-    ``fedconformal calibrate`` takes ``plan.json`` and the other ``.json`` files; a report that came another
-    way may be put there too. ``refused.jsonl`` lists replies that were refused on arrival. Once there is a
-    file ``complete``, nobody is asked any more; without it, sites that have not answered are asked again.
-    ``model.npz`` has the model, as retraining hardly ever gives the same one.
+    ``fedconformal calibrate`` takes ``plan.json`` and the other ``.json`` files; a
+    report that came another way may be put there too. ``refused.jsonl`` lists replies
+    that were refused on arrival. Once there is a file ``complete``, nobody is asked any
+    more; without it, sites that have not answered are asked again. ``model.npz`` has
+    the model, as retraining hardly ever gives the same one.
 
     Parameters
     ----------
@@ -46,8 +54,9 @@ class Folder:
     plan : Plan
         The plan that is answered. A folder holds the answers to one plan.
     model : str, optional
-        Digest of the model that goes with the plan, whether or not the plan names it: answers under one model
-        do not count under another. Left out for a folder that keeps its model: that one.
+        Digest of the model that goes with the plan, whether or not the plan names it:
+        answers under one model do not count under another. Left out for a folder that
+        keeps its model: that one.
     parameters : mapping, optional
         The model itself, arrays by their names, to be kept; `read_model` gives it back.
 
@@ -59,7 +68,8 @@ class Folder:
     Raises
     ------
     ValueError
-        If the folder holds the answers to another plan or under another model, or other files.
+        If the folder holds the answers to another plan or under another model, or other
+        files.
 
     Examples
     --------
@@ -80,17 +90,26 @@ class Folder:
         parameters: Mapping[str, Any] | None = None,
     ) -> None:
         self.path, self.model = Path(path), model
-        kept, model_file, saved = (self.path / name for name in (PLAN_FILE, _MODEL, _PARAMETERS))
+        kept, model_file, saved = (
+            self.path / name for name in (PLAN_FILE, _MODEL, _PARAMETERS)
+        )
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             if not kept.exists() and any(self.path.iterdir()):
-                raise ValueError(f"reports must be a new folder, or one with a {PLAN_FILE}, got {path}")
+                raise ValueError(
+                    f"reports must be a new folder, or one with a {PLAN_FILE}, got"
+                    f" {path}"
+                )
         except OSError as error:
-            raise ValueError(f"reports must be a folder, got {path}: {error.strerror or error}") from None
+            raise ValueError(
+                f"reports must be a folder, got {path}: {error.strerror or error}"
+            ) from None
         if not kept.exists():
             write_text(kept, plan.to_json() + "\n", force=False)
         elif Plan.read(kept).digest != plan.digest:
-            raise ValueError(f"reports must be of this plan, but {path} answers another one, {kept}")
+            raise ValueError(
+                f"reports must be of this plan, but {path} answers another one, {kept}"
+            )
         if not model_file.exists():  # nobody has answered yet
             saved.unlink(missing_ok=True)
             if parameters is not None:
@@ -102,8 +121,8 @@ class Folder:
             self.model = before
         elif before != (model or "none"):
             raise ValueError(
-                f"reports must be the folder of this model: {path} holds answers under another one "
-                f"({before}, not {model or 'none'})"
+                f"reports must be the folder of this model: {path} holds answers under"
+                f" another one ({before}, not {model or 'none'})"
             )
 
     @staticmethod
@@ -132,8 +151,18 @@ class Folder:
             with np.load(saved, allow_pickle=False) as arrays:
                 names = json.loads(arrays["names"].tobytes())
                 return {name: arrays[f"arr_{i}"] for i, name in enumerate(names)}
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-            raise ValueError(f"{saved}: not a model that was kept: {one_line(str(error), 200)}") from None
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            TypeError,
+            EOFError,
+            zipfile.BadZipFile,
+            zlib.error,
+        ) as error:
+            raise ValueError(
+                f"{saved}: not a model that was kept: {one_line(str(error), 200)}"
+            ) from None
 
     @property
     def is_complete(self) -> bool:
@@ -145,8 +174,12 @@ class Folder:
         (self.path / _COMPLETE).touch()
 
     def keep(self, node: str, name: str, report: Report) -> None:
-        """Write the report of a node, by its number and registered name, before anything is done with it."""
-        write_text(self.path / self._file(node, name), report.to_json() + "\n", force=True)
+        """Write the report of a node, by its number and registered name, before
+        anything is done with it.
+        """
+        write_text(
+            self.path / self._file(node, name), report.to_json() + "\n", force=True
+        )
 
     def keep_refusal(self, node: str | None, refusal: Refusal) -> None:
         """Write a refusal on arrival; the node is None if the sender is unknown."""
@@ -157,8 +190,13 @@ class Folder:
             os.fsync(file.fileno())
 
     def answered(self, nodes: Mapping[Node, str]) -> set[Node]:
-        """Return the nodes, given with their names, whose report is here, or was refused."""
-        refused, files = {line["node"] for line in self._refusals()}, set(os.listdir(self.path))
+        """Return the nodes, given with their names, whose report is here, or was
+        refused.
+        """
+        refused, files = (
+            {line["node"] for line in self._refusals()},
+            set(os.listdir(self.path)),
+        )
         return {
             node
             for node, name in nodes.items()
@@ -167,15 +205,24 @@ class Folder:
 
     def read(self) -> tuple[list[Report], list[Refusal]]:
         """Read the answers that have arrived so far, for `fedconformal.calibrate`."""
-        reports, unreadable = read_reports(path for path in list_json(self.path) if path.name != PLAN_FILE)
-        refused = [Refusal(source=line["source"], reason=line["reason"]) for line in self._refusals()]
+        reports, unreadable = read_reports(
+            path for path in list_json(self.path) if path.name != PLAN_FILE
+        )
+        refused = [
+            Refusal(source=line["source"], reason=line["reason"])
+            for line in self._refusals()
+        ]
         return reports, refused + unreadable
 
     def _refusals(self) -> list[dict[str, str]]:
         """Return the refusals whose lines are complete."""
         file = self.path / _REFUSED
         text = read_regular(file, _MOST_NOTED).decode() if file.exists() else ""
-        return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+        return [
+            json.loads(line)
+            for line in text.splitlines(keepends=True)
+            if line.endswith("\n")
+        ]
 
     @staticmethod
     def _file(node: str, name: str) -> str:
@@ -199,9 +246,16 @@ def _save(parameters: Mapping[str, Any], path: Path) -> None:
     """Write arrays, and their names as the bytes of JSON, without any pickle."""
     arrays = [plain_array(values) for values in parameters.values()]
     for name, array in zip(parameters, arrays, strict=True):
-        if array.dtype.kind not in "biufcUS":  # others need pickles, or come back as something else
-            raise ValueError(f"parameter {name!r} of the model must be an array of numbers to be kept")
-    names = np.frombuffer(json.dumps([str(name) for name in parameters]).encode(), dtype=np.uint8)
+        if (
+            array.dtype.kind not in "biufcUS"
+        ):  # others need pickles, or come back as something else
+            raise ValueError(
+                f"parameter {name!r} of the model must be an array of numbers to be"
+                " kept"
+            )
+    names = np.frombuffer(
+        json.dumps([str(name) for name in parameters]).encode(), dtype=np.uint8
+    )
     np.savez(path, *arrays, names=names)
 
 
@@ -211,14 +265,16 @@ def new_folder(base: str | Path, plan: Plan) -> Path:
     Parameters
     ----------
     base : str or Path
-        The folder that holds the folders of all rounds; it is made if it does not exist.
+        The folder that holds the folders of all rounds; it is made if it does not
+        exist.
     plan : Plan
         The plan to be answered.
 
     Returns
     -------
     Path
-        Absolute: the date, eight digits of the plan's digest, and a number from the second round on.
+        Absolute: the date, eight digits of the plan's digest, and a number from the
+        second round on.
 
     Examples
     --------
@@ -237,18 +293,25 @@ def new_folder(base: str | Path, plan: Plan) -> Path:
         except FileExistsError:
             continue
         except OSError as error:
-            raise ValueError(f"reports must be a folder, got {base}: {error.strerror or error}") from None
+            raise ValueError(
+                f"reports must be a folder, got {base}: {error.strerror or error}"
+            ) from None
         return path
     raise AssertionError  # the numbers do not end
 
 
 def list_json(folder: Path) -> Iterator[Path]:
-    """Yield the .json files of a folder in the order of their names, without a path for each at once.
+    """Yield the .json files of a folder in the order of their names, without a path for
+    each at once.
 
     Hidden ones are left out: they are what is left of a file that was being written.
     """
     names = sorted(os.listdir(folder))
-    return (folder / name for name in names if name.endswith(".json") and not name.startswith("."))
+    return (
+        folder / name
+        for name in names
+        if name.endswith(".json") and not name.startswith(".")
+    )
 
 
 def read_reports(paths: Iterable[Path]) -> tuple[list[Report], list[Refusal]]:

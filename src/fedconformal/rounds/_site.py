@@ -1,4 +1,6 @@
-"""Site side of a round: the wire format, and the answer to a question: a report, a check or a fixed code."""
+"""Site side of a round: the wire format, and the answer to a question: a report, a
+check or a fixed code.
+"""
 
 import contextlib
 import enum
@@ -37,11 +39,15 @@ from fedconformal.scores import LabelScore, from_name
 T = TypeVar("T")
 
 _LENGTH_OF_A_LEVEL, _LENGTH_OF_A_COUNT = 2**10, 2**5
-"""Characters that a report may take for each level of a group, and for each count of a curve."""
+"""Characters that a report may take for each level of a group, and for each count of a
+curve.
+"""
 
 
 class Failure(enum.IntEnum):
-    """Reasons for sending no answer. Only the number travels; the detail stays in the site's own log."""
+    """Reasons for sending no answer. Only the number travels; the detail stays in the
+    site's own log.
+    """
 
     SITE = 100, " failed"
     PLAN = 101, " could not read the plan"
@@ -62,11 +68,14 @@ class Failure(enum.IntEnum):
         return failure
 
 
-# -- the wire format: every message is checked when it is read ---------------------------------------------
+# -- the wire format: every message is checked when it is read -------------------------
 
 
-def extract_field(content: Mapping[str, Any], name: str, others: Iterable[object] = ()) -> object:
-    """Return a field of a message, of any type; an error in its place if the message carries anything else.
+def extract_field(
+    content: Mapping[str, Any], name: str, others: Iterable[object] = ()
+) -> object:
+    """Return a field of a message, of any type; an error in its place if the message
+    carries anything else.
 
     Parameters
     ----------
@@ -80,16 +89,21 @@ def extract_field(content: Mapping[str, Any], name: str, others: Iterable[object
     Returns
     -------
     object
-        For the functions that read the content of a message; None if there is no such field.
+        For the functions that read the content of a message; None if there is no such
+        field.
     """
     unexpected = [str(key) for key in (*content, *others) if key != name]
     if unexpected:
-        return DocumentError(f"the message carries {quoted(unexpected)} beside the {name}")
+        return DocumentError(
+            f"the message carries {quoted(unexpected)} beside the {name}"
+        )
     return content.get(name)
 
 
 def _check_type(packed: object, kind: type[T], otherwise: str) -> T:
-    """Return the content of a message, or refuse it with a reason if it has another type."""
+    """Return the content of a message, or refuse it with a reason if it has another
+    type.
+    """
     if isinstance(packed, DocumentError):
         raise packed
     if not isinstance(packed, kind):
@@ -115,9 +129,13 @@ def _decompress(packed: bytes, kind: str, largest: int) -> bytes:
     try:
         text = unpacking.decompress(packed, largest)
     except zlib.error:
-        raise DocumentError(f"the {kind} in the message is not compressed as {kind}s are") from None
+        raise DocumentError(
+            f"the {kind} in the message is not compressed as {kind}s are"
+        ) from None
     if not unpacking.eof or unpacking.unused_data:
-        raise DocumentError(f"the {kind} in the message is cut short, too large, or not alone")
+        raise DocumentError(
+            f"the {kind} in the message is cut short, too large, or not alone"
+        )
     return text
 
 
@@ -128,23 +146,33 @@ def pack_calibration(
     period: str | None = None,
     keys: tuple[SiteKey, ...] | None = None,
 ) -> bytes:
-    """Turn a calibration, or one group of it with all levels, into bytes for the wire, for sites to check.
+    """Turn a calibration, or one group of it with all levels, into bytes for the wire,
+    for sites to check.
 
-    The thresholds travel, signed with ``key`` if it is given. Without it a signed calibration travels as a
-    whole, as sites may want to see its signature; with the period of the cases, or for masked counts, it
-    cannot.
+    The thresholds travel, signed with ``key`` if it is given. Without it a signed
+    calibration travels as a whole, as sites may want to see its signature; with the
+    period of the cases, or for masked counts, it cannot.
     """
     whole, group = calibration.whole, calibration.group
     protocol.refuse_answers(whole.plan)
-    if calibration != (whole if group is None else whole[group]) or (group is None and whole.plan.is_grouped):
-        example = f", as in calibration[{whole.plan.groups[0]!r}]" if whole.plan.is_grouped else ""
+    if calibration != (whole if group is None else whole[group]) or (
+        group is None and whole.plan.is_grouped
+    ):
+        example = (
+            f", as in calibration[{whole.plan.groups[0]!r}]"
+            if whole.plan.is_grouped
+            else ""
+        )
         raise ValueError(
-            f"calibration must be one without groups, or one group of it{example}, with all its levels"
+            f"calibration must be one without groups, or one group of it{example}, with"
+            " all its levels"
         )
     if key is None and whole.signature is not None:
         if period is not None or keys is not None:
             name = "period" if keys is None else "masked"
-            raise ValueError(f"{name} needs the coordinator's key, as the calibration is signed")
+            raise ValueError(
+                f"{name} needs the coordinator's key, as the calibration is signed"
+            )
         text = f"{json.dumps(group)}\n{whole.to_json(indent=None)}"
     else:
         question = CheckQuestion.of(calibration, period, keys)
@@ -153,7 +181,9 @@ def pack_calibration(
 
 
 def unpack_calibration(packed: object) -> Calibration | CalibrationView | CheckQuestion:
-    """Read what a site is asked to check, a whole calibration or its thresholds, or raise a DocumentError."""
+    """Read what a site is asked to check, a whole calibration or its thresholds, or
+    raise a DocumentError.
+    """
     compressed = _check_type(packed, bytes, "the message carries no calibration")
     content = _decompress(compressed, "calibration", Calibration.limit.largest)
     if content.startswith(b"{"):
@@ -208,15 +238,18 @@ def unpack_report(packed: object, *, longest: int = Report.limit.size) -> Report
 
 
 def longest_report(plan: Plan) -> int:
-    """Return the length up to which a report on a plan is read; a longer one is refused unread."""
+    """Return the length up to which a report on a plan is read; a longer one is refused
+    unread.
+    """
     needed = sum(
-        _LENGTH_OF_A_LEVEL * len(design.levels) + _LENGTH_OF_A_COUNT * getattr(design.message, "n_cells", 0)
+        _LENGTH_OF_A_LEVEL * len(design.levels)
+        + _LENGTH_OF_A_COUNT * getattr(design.message, "n_cells", 0)
         for design in plan.designs
     )
     return min(max(Report.limit.size, needed), Report.limit.largest)
 
 
-# -- the site that answers ---------------------------------------------------------------------------------
+# -- the site that answers -------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -232,9 +265,11 @@ class Site:
     ledger, dataset : Ledger and str, optional
         For private plans, the site's account and the name of its data in it.
     policy : SitePolicy, optional
-        Limits on what the site discloses, regardless of the plan; safe defaults if left out.
+        Limits on what the site discloses, regardless of the plan; safe defaults if left
+        out.
     check_epsilon : float, optional
-        Privacy loss of the answer to a calibration, which is the site's choice; exact counts if left out.
+        Privacy loss of the answer to a calibration, which is the site's choice; exact
+        counts if left out.
 
     Examples
     --------
@@ -259,8 +294,18 @@ class Site:
         self, *, of_check: bool = False, period: str | None = None
     ) -> Callable[..., np.random.Generator | None]:
         """Return the function that gives the random numbers of randomized scores."""
-        own: dict[str, Any] = {"policy": self.policy, "ledger": self.ledger, "dataset": self.dataset}
-        return partial(protocol.draw_source, site=self.name, of_check=of_check, period=period, **own)
+        own: dict[str, Any] = {
+            "policy": self.policy,
+            "ledger": self.ledger,
+            "dataset": self.dataset,
+        }
+        return partial(
+            protocol.draw_source,
+            site=self.name,
+            of_check=of_check,
+            period=period,
+            **own,
+        )
 
 
 class Settings(BaseModel):
@@ -276,7 +321,9 @@ class Settings(BaseModel):
     policy: str | None = None
 
     def make_site(self, name: str, folder: Path, *, of_checks: bool) -> Site:
-        """Return the site that answers, with its files, whose paths are relative to a folder."""
+        """Return the site that answers, with its files, whose paths are relative to a
+        folder.
+        """
 
         def read(path: str | None, reader: Callable[[Path], T]) -> T | None:
             return None if path is None else reader(folder / path)
@@ -312,7 +359,9 @@ class Question:
     >>> import fedconformal as fc
     >>> packed = fc.rounds.pack_plan(fc.plan(n_sites=3, n_points=40))
     >>> site, log = fc.rounds.Site("north"), logging.getLogger("north")
-    >>> text = fc.rounds.CALIBRATE.answer(packed, lambda plan: range(40), lambda plan: site, log=log)
+    >>> text = fc.rounds.CALIBRATE.answer(
+    ...     packed, lambda plan: range(40), lambda plan: site, log=log
+    ... )
     >>> fc.rounds.unpack_report(text).site
     'north'
     """
@@ -340,14 +389,16 @@ class Question:
         packed : object
             The question, as `pack_plan` or `pack_calibration` made it.
         scores : callable
-            Returns the site's cases for a plan, as `read_cases` takes them. A check passes its question in
-            the place of the plan, which has ``score``, ``classes``, ``terms`` and ``confidence_levels``.
+            Returns the site's cases for a plan, as `read_cases` takes them. A check
+            passes its question in the place of the plan, which has ``score``,
+            ``classes``, ``terms`` and ``confidence_levels``.
         site : callable
-            Returns the `Site` that answers a plan; for a check its data set is that of the new cases.
+            Returns the `Site` that answers a plan; for a check its data set is that of
+            the new cases.
         model : str, optional
-            Digest of the model that came with the question. It must be the one that the plan names, if it
-            names one. Otherwise scores under a new model are new data to the ledger, charged to the same
-            budget.
+            Digest of the model that came with the question. It must be the one that the
+            plan names, if it names one. Otherwise scores under a new model are new data
+            to the ledger, charged to the same budget.
         log : logging.Logger
             The site's own log: it shows what leaves, and keeps the text of exceptions.
         log_level : int
@@ -356,7 +407,8 @@ class Question:
         Returns
         -------
         str or Failure
-            For `unpack_report` or `unpack_check`, or the fixed code that is sent instead if anything failed.
+            For `unpack_report` or `unpack_check`, or the fixed code that is sent
+            instead if anything failed.
         """
         stage, show = self.unreadable, partial(log.log, log_level)
         try:
@@ -370,7 +422,10 @@ class Question:
             stage = Failure.REPORT
             sentence, make = request.prepare(who, model, cases)
             if cases.left_out:
-                sentence += f" {count(cases.left_out, 'case')} left out: of no class of the plan."
+                sentence += (
+                    f" {count(cases.left_out, 'case')} left out: of no class of the"
+                    " plan."
+                )
             show("%s", sentence)
             text = make().to_json(indent=None)
             show("this is everything that leaves the site: %s", text)
@@ -389,8 +444,9 @@ Prepared = tuple[str, Callable[[], Report | Check]]
 
 @dataclass(frozen=True)
 class Cases:
-    """Scores or losses of a site's cases, labels where the plan has groups by label, the score if known, and
-    how many cases were left out as the plan does not have their class.
+    """Scores or losses of a site's cases, labels where the plan has groups by label,
+    the score if known, and how many cases were left out as the plan does not have their
+    class.
     """
 
     scores: Any
@@ -400,12 +456,18 @@ class Cases:
     left_out: int = 0
 
     def refuse_few(self, fewest: int) -> None:
-        """Refuse an answer about a few cases, or none, that a plan has singled out by its classes."""
-        kept = len(self.losses if self.scores is None else self.scores) if self.left_out else fewest
+        """Refuse an answer about a few cases, or none, that a plan has singled out by
+        its classes.
+        """
+        kept = (
+            len(self.losses if self.scores is None else self.scores)
+            if self.left_out
+            else fewest
+        )
         if kept < fewest:
             raise protocol.PolicyError(
-                f"{count(kept, 'case')} of the classes of the plan, and the site's policy has min_group = "
-                f"{fewest}"
+                f"{count(kept, 'case')} of the classes of the plan, and the site's"
+                f" policy has min_group = {fewest}"
             )
 
 
@@ -424,16 +486,19 @@ def read_cases(
     plan : Plan or CheckQuestion
         What is answered.
     computed : array, pair or mapping
-        A mapping with ``truth`` and ``prediction``, of which the plan's score is computed here, or with
-        ``scores`` and the ``score`` that they are, a name or an object; and perhaps ``groups``: the group, or
-        the true class, of each case. For a plan that fixes no score also an array of scores, or a pair of
-        scores and groups. A plan of sums of losses takes ``losses`` instead of ``scores``, one of answers
-        both; see `fedconformal.report`. Groups are needed, and used, only for a plan with groups by label;
-        true classes are taken from ``truth``. Cases of a class that the plan does not have are left out.
+        A mapping with ``truth`` and ``prediction``, of which the plan's score is
+        computed here, or with ``scores`` and the ``score`` that they are, a name or an
+        object; and perhaps ``groups``: the group, or the true class, of each case. For
+        a plan that fixes no score also an array of scores, or a pair of scores and
+        groups. A plan of sums of losses takes ``losses`` instead of ``scores``, one of
+        answers both; see `fedconformal.report`. Groups are needed, and used, only for a
+        plan with groups by label; true classes are taken from ``truth``. Cases of a
+        class that the plan does not have are left out.
     private : bool
         True if no case may be refused, as the answer is private.
     draw : callable, optional
-        Takes score, truth and prediction, and returns the random numbers of a randomized score.
+        Takes score, truth and prediction, and returns the random numbers of a
+        randomized score.
     edges : sequence of float, optional
         Of a report with losses: where they are computed of truth and prediction.
 
@@ -444,7 +509,8 @@ def read_cases(
     Raises
     ------
     TypeError, ValueError
-        If it is something else, or the scores are not known to be those that the plan fixes.
+        If it is something else, or the scores are not known to be those that the plan
+        fixes.
 
     Examples
     --------
@@ -454,55 +520,88 @@ def read_cases(
     array([1., 2.])
     """
     if not isinstance(computed, Mapping):
-        paired = isinstance(computed, tuple) and len(computed) == 2 and plain_array(computed[0]).ndim > 0
-        computed = dict(zip(("scores", "groups"), computed if paired else (computed,), strict=False))
+        paired = (
+            isinstance(computed, tuple)
+            and len(computed) == 2
+            and plain_array(computed[0]).ndim > 0
+        )
+        computed = dict(
+            zip(("scores", "groups"), computed if paired else (computed,), strict=False)
+        )
     keys, named, truth = computed.keys(), computed.get("score"), computed.get("truth")
     is_known = None
     if {"truth", "prediction"} <= keys <= {"truth", "prediction", "score", "groups"}:
-        rule = protocol.score_of(plan.score, from_name(named) if isinstance(named, str) else named)
+        rule = protocol.score_of(
+            plan.score, from_name(named) if isinstance(named, str) else named
+        )
         if isinstance(rule, LabelScore) and plan.classes is not None and not private:
             places = protocol.class_numbers(truth, plan.classes)
             is_known = ~np.isnan(places)
-            # Scored as cases of some class: errors and draws must not depend on the classes of the plan.
+            # Scored as cases of some class: errors and draws must not depend on the
+            # classes of the plan.
             truth = [plan.classes[int(place)] for place in np.nan_to_num(places)]
-        options: dict[str, Any] = {"classes": plan.classes, "private": private, "draw": draw}
+        options: dict[str, Any] = {
+            "classes": plan.classes,
+            "private": private,
+            "draw": draw,
+        }
         options |= {"edges": edges, "plan": plan}
         values = protocol.score_cases(rule, truth, computed["prediction"], **options)
         named = rule
         computed = {**computed, "scores" if edges is None else "losses": values}
-    elif keys & {"scores", "losses"} and keys <= {"scores", "losses", "score", "groups"}:
+    elif keys & {"scores", "losses"} and keys <= {
+        "scores",
+        "losses",
+        "score",
+        "groups",
+    }:
         if plan.score is not None and named is None:
             raise TypeError(
-                f"the plan fixes the score {plan.score}, and nothing says that these scores are it: return "
-                '{"truth": ..., "prediction": ...}, and it is computed here, or {"scores": ..., "score": ...}'
+                f"the plan fixes the score {plan.score}, and nothing says that these"
+                ' scores are it: return {"truth": ..., "prediction": ...}, and it is'
+                ' computed here, or {"scores": ..., "score": ...}'
             )
     else:
         raise TypeError(
-            "the site's function must return scores, or a mapping with truth and prediction, or with scores "
-            f"or losses and score, and perhaps groups; got {quoted([str(key) for key in keys])}"
+            "the site's function must return scores, or a mapping with truth and"
+            " prediction, or with scores or losses and score, and perhaps groups; got"
+            f" {quoted([str(key) for key in keys])}"
         )
     score = None if named is None else protocol.check_score(plan.score, named)
-    scores, losses, labels = (computed.get(name) for name in ("scores", "losses", "groups"))
+    scores, losses, labels = (
+        computed.get(name) for name in ("scores", "losses", "groups")
+    )
     if not plan.grouping.has_labels:
         return _leave_out(Cases(scores, None, score, losses), is_known)
     if labels is None and plan.grouping.by_class and truth is not None:
-        names = (*(plan.classes or ()), "")  # the last for a case of no class, which is left out
+        names = (
+            *(plan.classes or ()),
+            "",
+        )  # the last for a case of no class, which is left out
         labels = [
-            names[int(place)] for place in np.nan_to_num(protocol.class_numbers(truth, names[:-1]), nan=-1)
+            names[int(place)]
+            for place in np.nan_to_num(
+                protocol.class_numbers(truth, names[:-1]), nan=-1
+            )
         ]
     if labels is None:
         raise TypeError(
-            "for a plan with groups the scores must come as a pair (scores, labels), or with groups"
+            "for a plan with groups the scores must come as a pair (scores, labels), or"
+            " with groups"
         )
     return _leave_out(Cases(scores, labels, score, losses), is_known)
 
 
 def _leave_out(cases: Cases, is_known: Bools | None) -> Cases:
-    """Return the cases of classes that the plan has: an error would tell that there are others."""
+    """Return the cases of classes that the plan has: an error would tell that there are
+    others.
+    """
     if is_known is None or is_known.all():
         return cases
     kept: dict[str, Any] = {
-        name: plain_array(values, dtype=None if hasattr(values, "dtype") else object)[is_known]
+        name: plain_array(values, dtype=None if hasattr(values, "dtype") else object)[
+            is_known
+        ]
         for name in ("scores", "labels", "losses")
         if (values := getattr(cases, name)) is not None
     }
@@ -524,11 +623,14 @@ class ReportRequest:
         curve = protocol.loss_curve(self.plan)
         edges = None if curve is None else curve.edges
         private = protocol.is_private(self.plan)
-        return read_cases(self.plan, computed, private=private, draw=who.draw_source(), edges=edges)
+        return read_cases(
+            self.plan, computed, private=private, draw=who.draw_source(), edges=edges
+        )
 
     def prepare(self, who: Site, model: str | None, cases: Cases) -> Prepared:
         """Prepare the answer: nothing is drawn, charged or written yet."""
-        # Scores under a model that the plan does not name may differ from those that the ledger has seen.
+        # Scores under a model that the plan does not name may differ from those that
+        # the ledger has seen.
         named = self.plan.terms.model is not None
         prepared = protocol.prepare(
             self.plan,
@@ -542,17 +644,20 @@ class ReportRequest:
             ledger=who.ledger,
             dataset=who.dataset,
             model=model if named else None,
-            accept=None if named or model is None else f"scores under the model {model}",
+            accept=(
+                None if named or model is None else f"scores under the model {model}"
+            ),
             leave_out=True,
         )
         return prepared.sentence, prepared.report
 
 
 class CheckRequest:
-    """Thresholds of a calibration, which are answered with the number of new cases that they cover.
+    """Thresholds of a calibration, which are answered with the number of new cases that
+    they cover.
 
-    Whoever asks may have chosen them: the site's policy and its ledger, if it has one, limit what can be
-    learned from the counts. A whole calibration is verified first.
+    Whoever asks may have chosen them: the site's policy and its ledger, if it has one,
+    limit what can be learned from the counts. A whole calibration is verified first.
     """
 
     def __init__(self, packed: object) -> None:
@@ -563,21 +668,30 @@ class CheckRequest:
         """Refuse what the site does not answer, before any score is computed."""
         named = self.plan.terms.model
         if named is not None and model not in (None, named):
-            raise ValueError(f"the calibration is for the model {named}, and {model} came with it")
+            raise ValueError(
+                f"the calibration is for the model {named}, and {model} came with it"
+            )
         is_exact = who.check_epsilon is None
         who.policy.check_document(
-            self.calibration.whole, self.plan, is_exact=is_exact, has_ledger=who.has_ledger
+            self.calibration.whole,
+            self.plan,
+            is_exact=is_exact,
+            has_ledger=who.has_ledger,
         )
 
     def read_cases(self, who: Site, computed: Any) -> Cases:
         """Read what the site computed."""
         period = getattr(self.calibration, "period", None)
         draw = who.draw_source(of_check=True, period=period)
-        return read_cases(self.plan, computed, private=who.check_epsilon is not None, draw=draw)
+        return read_cases(
+            self.plan, computed, private=who.check_epsilon is not None, draw=draw
+        )
 
     def prepare(self, who: Site, model: str | None, cases: Cases) -> Prepared:
         """Prepare the answer: nothing is drawn, charged or written yet."""
-        from fedconformal import monitoring  # most messages ask for no check: each may be a new process
+        from fedconformal import (
+            monitoring,
+        )  # most messages ask for no check: each may be a new process
 
         model, question = model or self.plan.terms.model, self.calibration
         asked = question if isinstance(question, CheckQuestion) else None
@@ -597,7 +711,9 @@ class CheckRequest:
         return prepared.sentence, prepared.make
 
     def _select_cases(self, scores: Any, labels: Any, site: str) -> Any:
-        """Return the scores of the new cases that are asked about: all, or those of one group."""
+        """Return the scores of the new cases that are asked about: all, or those of one
+        group.
+        """
         group, grouping = self.calibration.group, self.plan.grouping
         if group is None:
             return scores
@@ -606,15 +722,23 @@ class CheckRequest:
             return values if grouping.group_of_site(site) == group else values[:0]
         names, which = unique_labels(labels)
         groups = grouping.groups_of(names, site)
-        return values[np.isin(which, [i for i, label in enumerate(groups) if label == group])]
+        return values[
+            np.isin(which, [i for i, label in enumerate(groups) if label == group])
+        ]
 
 
 CALIBRATE = Question("conformal", "plan", "report", Failure.PLAN, ReportRequest)
-CHECK = Question("conformal_check", "calibration", "check", Failure.CALIBRATION, CheckRequest)
+CHECK = Question(
+    "conformal_check", "calibration", "check", Failure.CALIBRATION, CheckRequest
+)
 
 
 def log_and_mask(failure: Failure, log: logging.Logger) -> Failure:
-    """Write the current exception to the site's own log, and return the code that is sent in its place."""
-    with contextlib.suppress(BaseException):  # an exception of a log handler must not travel either
+    """Write the current exception to the site's own log, and return the code that is
+    sent in its place.
+    """
+    with contextlib.suppress(
+        BaseException
+    ):  # an exception of a log handler must not travel either
         log.exception("the server receives only: %s", failure.meaning)
     return failure

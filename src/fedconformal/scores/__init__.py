@@ -1,11 +1,13 @@
-"""Conformity scores: ``score(y, prediction)`` and its inverse ``set(prediction, threshold)``.
+"""Conformity scores: ``score(y, prediction)`` and its inverse ``set(prediction,
+threshold)``.
 
-A set is always {y : score(y, prediction) <= threshold}, one per row of the prediction. With a single
-threshold, intervals have shape (n, 2) and label sets (n, n_classes); with an array of thresholds there is a
-last axis for them, which are MAPIE's shapes.
+A set is always {y : score(y, prediction) <= threshold}, one per row of the prediction.
+With a single threshold, intervals have shape (n, 2) and label sets (n, n_classes); with
+an array of thresholds there is a last axis for them, which are MAPIE's shapes.
 
-Each score is one class that says everything of itself. A score of one's own subclasses `IntervalScore` or
-`LabelScore`; a package makes it known by an entry point of the group ``fedconformal.scores``.
+Each score is one class that says everything of itself. A score of one's own subclasses
+`IntervalScore` or `LabelScore`; a package makes it known by an entry point of the group
+``fedconformal.scores``.
 """
 
 from dataclasses import MISSING, fields
@@ -41,9 +43,20 @@ __all__ = [
 ]
 
 SCORES: Registry[Score] = Registry("score", "fedconformal.scores")
-"""All scores by name, ours first; a package adds its own by an entry point of this group."""
+"""All scores by name, ours first; a package adds its own by an entry point of this
+group.
+"""
 
-for _score in (Absolute, Normalized, QuantileRegression, LAC, APS, RAPS, MissedLabels, MissedPixels):
+for _score in (
+    Absolute,
+    Normalized,
+    QuantileRegression,
+    LAC,
+    APS,
+    RAPS,
+    MissedLabels,
+    MissedPixels,
+):
     SCORES.register(_score)
 
 
@@ -55,8 +68,9 @@ def from_name(name: str, **parameters: Any) -> Score:
     Parameters
     ----------
     name : str
-        Name of the score: ``"absolute"``, ``"normalized"``, ``"cqr"``, ``"lac"``, ``"aps"``, ``"raps"``,
-        ``"missed-labels"``, ``"missed-pixels"``, or one that a package brings.
+        Name of the score: ``"absolute"``, ``"normalized"``, ``"cqr"``, ``"lac"``,
+        ``"aps"``, ``"raps"``, ``"missed-labels"``, ``"missed-pixels"``, or one that a
+        package brings.
     **parameters
         The fields of the score; those left out have their defaults.
 
@@ -76,14 +90,25 @@ def from_name(name: str, **parameters: Any) -> Score:
     """
     kind = SCORES[name]
     if not _is_subclass(kind, Score):
-        raise ValueError(f"score {name!r} must be a subclass of IntervalScore or LabelScore, got {kind!r}")
+        raise ValueError(
+            f"score {name!r} must be a subclass of IntervalScore or LabelScore, got"
+            f" {kind!r}"
+        )
     allowed = {field.name: field for field in fields(kind) if field.init}
     listed = ", ".join(allowed) or "no parameters"
     for unknown in sorted(parameters.keys() - allowed.keys()):
-        raise ValueError(f"score {name!r} has no parameter {unknown!r}; it takes {listed}")
+        raise ValueError(
+            f"score {name!r} has no parameter {unknown!r}; it takes {listed}"
+        )
     for field in allowed.values():
-        if field.default is MISSING and field.default_factory is MISSING and field.name not in parameters:
-            raise ValueError(f"score {name!r} needs parameter {field.name!r}; it takes {listed}")
+        if (
+            field.default is MISSING
+            and field.default_factory is MISSING
+            and field.name not in parameters
+        ):
+            raise ValueError(
+                f"score {name!r} needs parameter {field.name!r}; it takes {listed}"
+            )
     return kind(**parameters)
 
 
@@ -130,7 +155,8 @@ def list_scores(kind: type[Any] | UnionType) -> tuple[str, ...]:
 
 
 def is_registered(score: Score) -> bool:
-    """Return whether `from_name` gives a score of this very class, so that a plan can name it.
+    """Return whether `from_name` gives a score of this very class, so that a plan can
+    name it.
 
     Parameters
     ----------
@@ -168,15 +194,20 @@ def explain_no_score(value: Any) -> str:
     >>> class Mine:
     ...     def score(self, y, prediction): ...
     >>> explain_no_score(Mine())
-    ': it lacks name, set, and must be a subclass of scores.IntervalScore or scores.LabelScore'
+    ': it lacks name, set, and must be a subclass of scores.IntervalScore or
+    scores.LabelScore'
     """
     if value is None or isinstance(value, (str, int, float)):
         return ""
     if isinstance(value, type):
         return f": this is a class, and a score is made of it by {value.__name__}()"
-    missing = ", ".join(name for name in ("name", "score", "set") if not hasattr(value, name))
+    missing = ", ".join(
+        name for name in ("name", "score", "set") if not hasattr(value, name)
+    )
     lacks = f"lacks {missing}, and " if missing else ""
-    return f": it {lacks}must be a subclass of scores.IntervalScore or scores.LabelScore"
+    return (
+        f": it {lacks}must be a subclass of scores.IntervalScore or scores.LabelScore"
+    )
 
 
 def _is_subclass(value: Any, kind: type[Any] | UnionType) -> bool:

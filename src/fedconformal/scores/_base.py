@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._text import USUAL_CLAIM, count
-from fedconformal._util import BadRowsError, Bools, Floats, all_rows, float_array, number_array, plain_array
+from fedconformal._util import (
+    BadRowsError,
+    Bools,
+    Floats,
+    all_rows,
+    float_array,
+    number_array,
+    plain_array,
+)
 
 Draws = ArrayLike | np.random.Generator
 
@@ -19,30 +27,48 @@ Draws = ArrayLike | np.random.Generator
 def check_length(name: str, values: NDArray[Any], *, n: int) -> None:
     """Refuse values unless there is one for each row of the prediction."""
     if values.shape != (n,):
-        raise ValueError(f"{name} must have shape ({n},) to match prediction, got {values.shape}")
+        raise ValueError(
+            f"{name} must have shape ({n},) to match prediction, got {values.shape}"
+        )
 
 
 def as_thresholds(threshold: ArrayLike) -> tuple[Floats, bool]:
-    """Return the thresholds, shape (n_levels,), and whether a single number was given."""
+    """Return the thresholds, shape (n_levels,), and whether a single number was
+    given.
+    """
     array = number_array("threshold", threshold)
     if array.dtype.kind == "b":
-        raise ValueError("threshold must be a number or a list of numbers, got a boolean")
+        raise ValueError(
+            "threshold must be a number or a list of numbers, got a boolean"
+        )
     if array.ndim > 1 or array.size == 0:
-        raise ValueError(f"threshold must be a number or a non-empty list, got shape {array.shape}")
+        raise ValueError(
+            f"threshold must be a number or a non-empty list, got shape {array.shape}"
+        )
     levels = np.atleast_1d(array).astype(np.float64)
     if np.isnan(levels).any():
-        raise ValueError(f"threshold must not be nan (inf and -inf are allowed), got {array.tolist()}")
+        raise ValueError(
+            "threshold must not be nan (inf and -inf are allowed), got"
+            f" {array.tolist()}"
+        )
     return levels, array.ndim == 0
 
 
 def as_draws(u: Draws | None, *, n: int, needed: bool) -> Floats | None:
-    """Return the uniform numbers of a randomized score, one per row; None for one that is not."""
+    """Return the uniform numbers of a randomized score, one per row; None for one that
+    is not.
+    """
     if not needed:
         if u is not None:
-            raise ValueError("u was given, but the score has randomized=False; leave u out")
+            raise ValueError(
+                "u was given, but the score has randomized=False; leave u out"
+            )
         return None
     if u is None:
-        raise ValueError("u is missing: with randomized=True give n numbers in [0, 1) or a numpy Generator")
+        raise ValueError(
+            "u is missing: with randomized=True give n numbers in [0, 1) or a numpy"
+            " Generator"
+        )
     if isinstance(u, np.random.Generator):
         return u.random(n)
     draws = float_array("u", u, ndim=1)
@@ -53,22 +79,26 @@ def as_draws(u: Draws | None, *, n: int, needed: bool) -> Floats | None:
 
 @dataclass(frozen=True)
 class Score(ABC):
-    """Measure of how badly an outcome fits a prediction, and the outcomes that fit well enough.
+    """Measure of how badly an outcome fits a prediction, and the outcomes that fit well
+    enough.
 
-    A score is an immutable pair of functions: ``score`` gives one number per row, small when the outcome
-    fits, and ``set`` is its inverse, {y : score(y, prediction) <= threshold} for each row. The score of a row
-    may depend on nothing but that row; the guarantees, and private reports, rest on it.
+    A score is an immutable pair of functions: ``score`` gives one number per row, small
+    when the outcome fits, and ``set`` is its inverse, {y : score(y, prediction) <=
+    threshold} for each row. The score of a row may depend on nothing but that row; the
+    guarantees, and private reports, rest on it.
 
-    A score of one's own is a frozen dataclass, its fields the parameters, that subclasses `IntervalScore` or
-    `LabelScore`. It needs a ``name``, ``score`` and ``set``; all else has a default that fits most. A package
-    declares it under the entry point group ``fedconformal.scores``, and then every plan can name it.
+    A score of one's own is a frozen dataclass, its fields the parameters, that
+    subclasses `IntervalScore` or `LabelScore`. It needs a ``name``, ``score`` and
+    ``set``; all else has a default that fits most. A package declares it under the
+    entry point group ``fedconformal.scores``, and then every plan can name it.
 
     Attributes
     ----------
     name : str
         Name of the score in `from_name` and plans; a class attribute.
     columns : tuple of str or None
-        The prediction columns that it needs, in this order; None if it needs one for each class.
+        The prediction columns that it needs, in this order; None if it needs one for
+        each class.
     largest : float or None
         No score can be above it, whatever the data; None if there is no such number.
     needs_draws : bool
@@ -78,8 +108,8 @@ class Score(ABC):
     takes_images : bool
         True if predictions are arrays of images, and not tables.
     claim : str
-        Promise to {whose} cases at a level, {share}, as the end of a sentence; {mean} is " on average" where
-        the beginning does not say so.
+        Promise to {whose} cases at a level, {share}, as the end of a sentence; {mean}
+        is " on average" where the beginning does not say so.
     has_unit : bool
         True if scores, and so the threshold, have the unit of what is predicted.
 
@@ -116,7 +146,7 @@ class Score(ABC):
         """True if ``set`` takes uniform random numbers."""
         return self.needs_draws
 
-    # -- what a score computes -----------------------------------------------------------------------------
+    # -- what a score computes ---------------------------------------------------------
 
     @abstractmethod
     def score(self, y: ArrayLike, prediction: ArrayLike) -> Floats:
@@ -147,10 +177,13 @@ class Score(ABC):
 
         Returns
         -------
-        array of shape (n, 2) or (n, n_classes), with an array of thresholds (..., n_levels)
+        array of shape (n, 2) or (n, n_classes), with an array of thresholds (...,
+        n_levels)
         """
 
-    def sets(self, prediction: ArrayLike, thresholds: ArrayLike, *, u: Draws | None = None) -> Floats | Bools:
+    def sets(
+        self, prediction: ArrayLike, thresholds: ArrayLike, *, u: Draws | None = None
+    ) -> Floats | Bools:
         """Return the sets of rows that may have different thresholds.
 
         Parameters
@@ -160,7 +193,8 @@ class Score(ABC):
         thresholds : array of shape (n_levels,) or (n, n_levels)
             The thresholds of all rows, or those of each row.
         u : array of shape (n,) with values in [0, 1), or numpy Generator
-            To be given if and only if the score is randomized, by ``**score.draws(rng)``.
+            To be given if and only if the score is randomized, by
+            ``**score.draws(rng)``.
 
         Returns
         -------
@@ -178,7 +212,10 @@ class Score(ABC):
         n = len(inputs)
         draws = as_draws(u, n=n, needed=self.has_random_sets)
         if levels.ndim != 1 and (levels.ndim != 2 or len(levels) != n):
-            raise ValueError(f"thresholds must have shape (n_levels,) or ({n}, n_levels), got {levels.shape}")
+            raise ValueError(
+                f"thresholds must have shape (n_levels,) or ({n}, n_levels), got"
+                f" {levels.shape}"
+            )
         if levels.ndim == 1 or n == 0:
             threshold = levels if levels.ndim == 1 else np.zeros(levels.shape[1])
             return self.set(inputs, threshold, **self._draws_of(draws))
@@ -192,12 +229,18 @@ class Score(ABC):
         return together[np.argsort(np.concatenate(order))]
 
     def scores_or_nan(
-        self, y: ArrayLike, table: ArrayLike, names: Sequence[str] | None = None, *, u: Draws | None = None
+        self,
+        y: ArrayLike,
+        table: ArrayLike,
+        names: Sequence[str] | None = None,
+        *,
+        u: Draws | None = None,
     ) -> Floats:
-        """Return the score of each row, NaN for a row that has none, whatever the rows hold.
+        """Return the score of each row, NaN for a row that has none, whatever the rows
+        hold.
 
-        For private reports: whether an error is raised would itself tell something of a case. What is
-        refused here shows in the shapes alone.
+        For private reports: whether an error is raised would itself tell something of a
+        case. What is refused here shows in the shapes alone.
 
         Parameters
         ----------
@@ -208,12 +251,14 @@ class Score(ABC):
         names : sequence of str
             The names of the columns, for messages.
         u : array of shape (n,) with values in [0, 1), or numpy Generator
-            To be given if and only if the score is randomized, by ``**score.draws(rng)``.
+            To be given if and only if the score is randomized, by
+            ``**score.draws(rng)``.
 
         Returns
         -------
         array of shape (n,)
-            NaN where the outcome is not finite or cannot be one, and where ``score`` refuses the row.
+            NaN where the outcome is not finite or cannot be one, and where ``score``
+            refuses the row.
 
         Raises
         ------
@@ -229,7 +274,9 @@ class Score(ABC):
         prediction = self.prediction_from(table, names)
         truth = number_array("y", y).astype(np.float64, copy=False)
         if truth.shape != (shape := self._truth_shape(prediction)):
-            raise ValueError(f"y must have shape {shape} to match prediction, got {truth.shape}")
+            raise ValueError(
+                f"y must have shape {shape} to match prediction, got {truth.shape}"
+            )
         draws = as_draws(u, n=len(prediction), needed=self.needs_draws)
         out = np.full(len(prediction), np.nan)
         pending = [np.flatnonzero(self._can_be_truth(truth))]
@@ -238,7 +285,9 @@ class Score(ABC):
             try:
                 with np.errstate(all="ignore"):
                     y = self.truth_from(truth[rows])
-                    out[rows] = self.score(y, prediction[rows], **self._draws_of(draws, rows))
+                    out[rows] = self.score(
+                        y, prediction[rows], **self._draws_of(draws, rows)
+                    )
             except Exception as error:
                 if isinstance(error, BadRowsError) and len(error.bad) == len(rows) > 1:
                     pending.append(rows[~error.bad])
@@ -246,7 +295,7 @@ class Score(ABC):
                     pending += np.array_split(rows, 2)
         return out
 
-    # -- what goes in and out ------------------------------------------------------------------------------
+    # -- what goes in and out ----------------------------------------------------------
 
     def parameters(self) -> dict[str, bool | int | float | str]:
         """Return what `from_name` needs besides the name to make an equal score.
@@ -256,11 +305,18 @@ class Score(ABC):
         dict
             The fields of the dataclass by name.
         """
-        known = {field.name: getattr(self, field.name) for field in fields(self) if field.init}
-        if "__dataclass_fields__" not in vars(type(self)) and not vars(self).keys() <= known.keys():
+        known = {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.init
+        }
+        if (
+            "__dataclass_fields__" not in vars(type(self))
+            and not vars(self).keys() <= known.keys()
+        ):
             raise TypeError(
-                f"{type(self).__name__} must be decorated with @dataclass(frozen=True): else its parameters "
-                "are in no plan"
+                f"{type(self).__name__} must be decorated with @dataclass(frozen=True):"
+                " else its parameters are in no plan"
             )
         return known
 
@@ -275,7 +331,9 @@ class Score(ABC):
         """
 
     @abstractmethod
-    def prediction_from(self, table: ArrayLike, names: Sequence[str] | None = None) -> NDArray[Any]:
+    def prediction_from(
+        self, table: ArrayLike, names: Sequence[str] | None = None
+    ) -> NDArray[Any]:
         """Return the columns of a table as ``score`` and ``set`` take them.
 
         Parameters
@@ -346,11 +404,14 @@ class Score(ABC):
         bool
             By default whether the threshold is at least ``largest``.
         """
-        return threshold == np.inf or (self.largest is not None and threshold >= self.largest)
+        return threshold == np.inf or (
+            self.largest is not None and threshold >= self.largest
+        )
 
     @abstractmethod
     def set_words(self) -> str:
-        """Return how a prediction and the threshold q make a set, as a sentence for everybody.
+        """Return how a prediction and the threshold q make a set, as a sentence for
+        everybody.
 
         Returns
         -------
@@ -358,7 +419,8 @@ class Score(ABC):
         """
 
     def example(self, threshold: float, unit: str = "") -> str:
-        """Return what a set looks like with this threshold, by an example in a sentence.
+        """Return what a set looks like with this threshold, by an example in a
+        sentence.
 
         Parameters
         ----------
@@ -374,8 +436,11 @@ class Score(ABC):
         """
         return ""
 
-    def draws(self, source: Draws | None = None, *, of_sets: bool = False) -> dict[str, Any]:
-        """Return the random numbers that ``score`` takes, or ``set`` and ``sets``, as keyword arguments.
+    def draws(
+        self, source: Draws | None = None, *, of_sets: bool = False
+    ) -> dict[str, Any]:
+        """Return the random numbers that ``score`` takes, or ``set`` and ``sets``, as
+        keyword arguments.
 
         So ``score.score(y, prediction, **score.draws(rng))`` is right for every score.
 
@@ -403,12 +468,18 @@ class Score(ABC):
     def _can_be_truth(self, values: Floats) -> Bools:
         """Return which numbers are outcomes; never raise."""
 
-    def _draws_of(self, draws: Floats | None, rows: Any = slice(None)) -> dict[str, Any]:
+    def _draws_of(
+        self, draws: Floats | None, rows: Any = slice(None)
+    ) -> dict[str, Any]:
         return {} if draws is None else {"u": draws[rows]}
 
 
-def wrong_columns(score: Score, table: NDArray[Any], names: Sequence[str] | None) -> ValueError:
+def wrong_columns(
+    score: Score, table: NDArray[Any], names: Sequence[str] | None
+) -> ValueError:
     """Return the refusal of a table that does not have the columns of the score."""
     listed = "" if names is None else f" ({', '.join(names)})"
     columns = count(table.shape[1], "column")
-    return ValueError(f"score {score.name!r} needs {score.column_help()}; got {columns}{listed}")
+    return ValueError(
+        f"score {score.name!r} needs {score.column_help()}; got {columns}{listed}"
+    )

@@ -1,10 +1,12 @@
-"""Scores of numbers: residuals, residuals in units of a predicted spread, distances to two quantiles.
+"""Scores of numbers: residuals, residuals in units of a predicted spread, distances to
+two quantiles.
 
-Every set here is a closed interval. Scores are computed in floating point, so the numbers that score at most
-t are not quite those of [prediction - t, prediction + t] computed in floating point: with normal data that
-interval misses 18 % of the very points whose score is t. The sets of the scores here are a few units in the
-last place wider, by which **no number that scores at most the threshold is left out**; what they hold beyond
-those exceeds the threshold by rounding alone.
+Every set here is a closed interval. Scores are computed in floating point, so the
+numbers that score at most t are not quite those of [prediction - t, prediction + t]
+computed in floating point: with normal data that interval misses 18 % of the very
+points whose score is t. The sets of the scores here are a few units in the last place
+wider, by which **no number that scores at most the threshold is left out**; what they
+hold beyond those exceeds the threshold by rounding alone.
 """
 
 from __future__ import annotations
@@ -21,32 +23,43 @@ from numpy.typing import ArrayLike
 
 from fedconformal._text import warn
 from fedconformal._util import Bools, Floats, all_rows, float_array, plain_array
-from fedconformal.scores._base import Draws, Score, as_thresholds, check_length, wrong_columns
+from fedconformal.scores._base import (
+    Draws,
+    Score,
+    as_thresholds,
+    check_length,
+    wrong_columns,
+)
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _COUNTS = ("no", "one", "two", "three", "four")
 
-# Of examples: the smallest and largest margin, and those that a prediction of 100 shows well.
+# Of examples: the smallest and largest margin, and those that a prediction of 100 shows
+# well.
 _SMALLEST, _LARGEST = 1e-9, 1e12
 _USUAL = (0.05, 50.0)
 _SCALE = 5.0
 
 
 class EmptySetWarning(UserWarning):
-    """Some prediction intervals hold no number at all; they are given as (+inf, -inf)."""
+    """Some prediction intervals hold no number at all; they are given as (+inf,
+    -inf).
+    """
 
 
 class IntervalScore(Score):
     """A score of outcomes that are numbers; its sets are closed intervals.
 
-    A subclass is a frozen dataclass with a ``name``, ``score`` and ``set``, and ``columns`` if it needs other
-    predictions than one number. ``prediction`` has shape (n,) if there is one column, else (n, n_columns).
-    `checked` and `intervals` do what such scores have in common; using them is optional.
+    A subclass is a frozen dataclass with a ``name``, ``score`` and ``set``, and
+    ``columns`` if it needs other predictions than one number. ``prediction`` has shape
+    (n,) if there is one column, else (n, n_columns). `checked` and `intervals` do what
+    such scores have in common; using them is optional.
 
     Attributes
     ----------
     predict_option : str or None
-        The option of a model's ``predict`` that makes it return all columns at once, as ``return_std`` does.
+        The option of a model's ``predict`` that makes it return all columns at once, as
+        ``return_std`` does.
     one_model_per_column : bool
         Whether the columns may come from a list of models, one for each.
 
@@ -78,7 +91,8 @@ class IntervalScore(Score):
 
     @abstractmethod
     def set(self, prediction: ArrayLike, threshold: ArrayLike) -> Floats:
-        """Return the interval of each row: all numbers that score at most the threshold.
+        """Return the interval of each row: all numbers that score at most the
+        threshold.
 
         Parameters
         ----------
@@ -93,8 +107,12 @@ class IntervalScore(Score):
             Lower and upper ends; an empty interval is (+inf, -inf).
         """
 
-    def sets(self, prediction: ArrayLike, thresholds: ArrayLike, *, u: Draws | None = None) -> Floats:
-        """Return the intervals of rows that may have different thresholds; see `Score.sets`."""
+    def sets(
+        self, prediction: ArrayLike, thresholds: ArrayLike, *, u: Draws | None = None
+    ) -> Floats:
+        """Return the intervals of rows that may have different thresholds; see
+        `Score.sets`.
+        """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EmptySetWarning)
             sets: Floats = np.asarray(super().sets(prediction, thresholds, u=u))
@@ -119,33 +137,45 @@ class IntervalScore(Score):
         return array if array.ndim == 1 else array[:, 0]
 
     def column_help(self) -> str:
-        """Return which prediction columns it needs, in words; see `Score.column_help`."""
+        """Return which prediction columns it needs, in words; see
+        `Score.column_help`.
+        """
         n = len(self.columns)
         count = _COUNTS[n] if n < len(_COUNTS) else str(n)
         return f"{count} column{'' if n == 1 else 's'}: {', then '.join(self.columns)}"
 
-    def prediction_from(self, table: ArrayLike, names: Sequence[str] | None = None) -> Floats:
-        """Return a table's columns as ``score`` and ``set`` take them; see `Score.prediction_from`."""
+    def prediction_from(
+        self, table: ArrayLike, names: Sequence[str] | None = None
+    ) -> Floats:
+        """Return a table's columns as ``score`` and ``set`` take them; see
+        `Score.prediction_from`.
+        """
         predicted = float_array("table", table, ndim=2)
         if predicted.shape[1] != len(self.columns):
             raise wrong_columns(self, predicted, names)
         return predicted[:, 0] if len(self.columns) == 1 else predicted
 
     def truth_from(self, values: ArrayLike, *, argument: str = "y") -> Floats:
-        """Return a column of numbers as outcomes, NaN refused; see `Score.truth_from`."""
+        """Return a column of numbers as outcomes, NaN refused; see
+        `Score.truth_from`.
+        """
         outcomes = float_array(argument, values, ndim=1)
         all_rows(argument, outcomes, ~np.isnan(outcomes), "must not be nan")
         return outcomes
 
     def set_columns(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return lower and upper, whatever the columns of predictions; see `Score.set_columns`."""
+        """Return lower and upper, whatever the columns of predictions; see
+        `Score.set_columns`.
+        """
         return ("lower", "upper")
 
     def set_words(self) -> str:
-        """Return how a prediction and the threshold q make a set, as a sentence for everybody."""
+        """Return how a prediction and the threshold q make a set, as a sentence for
+        everybody.
+        """
         return "The set is the interval of all numbers whose score is at most q."
 
-    # -- what interval scores have in common ---------------------------------------------------------------
+    # -- what interval scores have in common -------------------------------------------
 
     def checked(self, prediction: ArrayLike) -> Floats:
         """Return predictions as floats of the right shape, all of them finite.
@@ -167,12 +197,18 @@ class IntervalScore(Score):
         n_columns = len(self.columns)
         array = float_array("prediction", prediction, ndim=1 if n_columns == 1 else 2)
         if array.ndim == 2 and array.shape[1] != n_columns:
-            raise ValueError(f"prediction must have shape (n, {n_columns}), got {array.shape}")
+            raise ValueError(
+                f"prediction must have shape (n, {n_columns}), got {array.shape}"
+            )
         all_rows("prediction", array, np.isfinite(array), "must be finite")
         return array
 
     def intervals(
-        self, lower: Floats, upper: Floats, radius: Callable[[float], float | Floats], threshold: ArrayLike
+        self,
+        lower: Floats,
+        upper: Floats,
+        radius: Callable[[float], float | Floats],
+        threshold: ArrayLike,
     ) -> Floats:
         """Return what ``set`` returns, intervals [lower - radius, upper + radius].
 
@@ -181,15 +217,16 @@ class IntervalScore(Score):
         lower, upper : arrays of shape (n,)
             The ends before they are widened; they may be the same array.
         radius : callable
-            Takes one threshold and returns the radius, a number or an array of shape (n,).
+            Takes one threshold and returns the radius, a number or an array of shape
+            (n,).
         threshold : number or array of shape (n_levels,)
             The thresholds.
 
         Returns
         -------
         array of shape (n, 2), or (n, 2, n_levels) for an array of thresholds
-            An interval whose lower end would be above its upper end is empty and becomes (+inf, -inf), with
-            an `EmptySetWarning`.
+            An interval whose lower end would be above its upper end is empty and
+            becomes (+inf, -inf), with an `EmptySetWarning`.
         """
         levels, single = as_thresholds(threshold)
         out, n_empty = np.empty((len(lower), 2, len(levels))), 0
@@ -211,17 +248,21 @@ class IntervalScore(Score):
 def _warn_of_empty(n_empty: int, n: int) -> None:
     if n_empty:
         warn(
-            f"{n_empty} of {n} intervals are empty: no number scores at most the threshold. They "
-            "are given as (+inf, -inf), which covers nothing.",
+            f"{n_empty} of {n} intervals are empty: no number scores at most the"
+            " threshold. They are given as (+inf, -inf), which covers nothing.",
             EmptySetWarning,
         )
 
 
 class BandScore(IntervalScore):
-    """Distance of y beyond two ends of a band, in units of a scale: max(lower - y, y - upper) / scale."""
+    """Distance of y beyond two ends of a band, in units of a scale: max(lower - y, y -
+    upper) / scale.
+    """
 
     is_signed: ClassVar[bool] = False
-    """True if scores can be negative; else nothing fits a threshold below 0, however close to it."""
+    """True if scores can be negative; else nothing fits a threshold below 0, however
+    close to it.
+    """
     roundings: ClassVar[int] = 1
     """Number of rounded operations before the last."""
     margin_of_example: ClassVar[float] = 1.0
@@ -232,8 +273,12 @@ class BandScore(IntervalScore):
         """Return lower end, upper end and scale of each row, checked."""
 
     @abstractmethod
-    def describe_example(self, center: float, threshold: float, unit: str) -> tuple[str, float, float]:
-        """Return a prediction around a number as the beginning of a sentence, and the ends of its band."""
+    def describe_example(
+        self, center: float, threshold: float, unit: str
+    ) -> tuple[str, float, float]:
+        """Return a prediction around a number as the beginning of a sentence, and the
+        ends of its band.
+        """
 
     def score(self, y: ArrayLike, prediction: ArrayLike) -> Floats:
         """Return max(lower - y, y - upper) / scale.
@@ -267,22 +312,24 @@ class BandScore(IntervalScore):
         prediction : array of shape (n,) or (n, n_columns)
             The predictions.
         threshold : number or array of shape (n_levels,)
-            inf gives the whole line. Below 0 no number has a residual and every interval is empty; between
-            two quantiles, an interval of width w is empty when the threshold is below -w / 2.
+            inf gives the whole line. Below 0 no number has a residual and every
+            interval is empty; between two quantiles, an interval of width w is empty
+            when the threshold is below -w / 2.
 
         Returns
         -------
         array of shape (n, 2), or (n, 2, n_levels) for an array of thresholds
-            Closed intervals that hold every y with score(y) <= threshold (unless the score underflows); an
-            empty one is (+inf, -inf), with an `EmptySetWarning`.
+            Closed intervals that hold every y with score(y) <= threshold (unless the
+            score underflows); an empty one is (+inf, -inf), with an `EmptySetWarning`.
         """
         lower, upper, scale = self.band(prediction)
 
         def radius(t: float) -> float | Floats:
-            # The threshold moves up by one part in 2**52 for each rounding. If the score, a rounded
-            # difference, is at most t, then y <= p + t * (1 + 2**-53) as real numbers; rounding is monotone
-            # and y is a float, so y is at most the rounded end. A threshold of 0 stays 0: a difference never
-            # rounds to zero unless it is zero.
+            # The threshold moves up by one part in 2**52 for each rounding. If the
+            # score, a rounded difference, is at most t, then y <= p + t * (1 + 2**-53)
+            # as real numbers; rounding is monotone and y is a float, so y is at most
+            # the rounded end. A threshold of 0 stays 0: a difference never rounds to
+            # zero unless it is zero.
             if t < 0 and not self.is_signed:
                 return -math.inf
             return scale * (t * (1 + math.copysign(self.roundings * _EPSILON, t)))
@@ -292,15 +339,22 @@ class BandScore(IntervalScore):
     def example(self, threshold: float, unit: str = "") -> str:
         """Return what an interval looks like; see `Score.example`."""
         if threshold < 0 and not self.is_signed:
-            return "No number has a score below 0: with this threshold every set is empty."
+            return (
+                "No number has a score below 0: with this threshold every set is empty."
+            )
         margin = self.margin_of_example * threshold
         if margin != 0 and not _SMALLEST <= abs(margin) <= _LARGEST:
             return ""
         magnitude = math.floor(math.log10(abs(margin))) if margin else 0
         is_usual = margin == 0 or _USUAL[0] <= abs(margin) <= _USUAL[1]
-        center, digits = 100.0 if is_usual else 10.0 ** (magnitude + 2), max(0, 2 - magnitude)
+        center, digits = (
+            100.0 if is_usual else 10.0 ** (magnitude + 2),
+            max(0, 2 - magnitude),
+        )
         prediction, low, high = self.describe_example(center, threshold, unit)
-        ends = f"{low - margin:,.{digits}f} to {high + margin:,.{digits}f} {unit}".rstrip()
+        ends = (
+            f"{low - margin:,.{digits}f} to {high + margin:,.{digits}f} {unit}".rstrip()
+        )
         return f"For example, {prediction} about {ends}."
 
 
@@ -333,14 +387,23 @@ class Absolute(BandScore):
         return center, center, 1.0
 
     def column_help(self) -> str:
-        """Return which prediction columns it needs, in words; see `Score.column_help`."""
+        """Return which prediction columns it needs, in words; see
+        `Score.column_help`.
+        """
         return "one column: the prediction"
 
     def set_words(self) -> str:
-        """Return how a prediction and the threshold q make a set, as a sentence for everybody."""
-        return "Around a prediction, the set is the interval from prediction − q to prediction + q."
+        """Return how a prediction and the threshold q make a set, as a sentence for
+        everybody.
+        """
+        return (
+            "Around a prediction, the set is the interval from prediction − q to"
+            " prediction + q."
+        )
 
-    def describe_example(self, center: float, threshold: float, unit: str) -> tuple[str, float, float]:
+    def describe_example(
+        self, center: float, threshold: float, unit: str
+    ) -> tuple[str, float, float]:
         """Return a prediction; see `BandScore.describe_example`."""
         return f"a prediction of {_with_unit(center, unit)} becomes", center, center
 
@@ -371,34 +434,52 @@ class Normalized(BandScore):
         return mean, mean, sigma
 
     def checked(self, prediction: ArrayLike) -> Floats:
-        """Return predictions as floats, all finite and sigma > 0; see `IntervalScore.checked`."""
+        """Return predictions as floats, all finite and sigma > 0; see
+        `IntervalScore.checked`.
+        """
         pairs = super().checked(prediction)
-        all_rows("prediction", pairs[:, 1], pairs[:, 1] > 0, "must have sigma > 0 in column 1")
+        all_rows(
+            "prediction",
+            pairs[:, 1],
+            pairs[:, 1] > 0,
+            "must have sigma > 0 in column 1",
+        )
         return pairs
 
     def column_help(self) -> str:
-        """Return which prediction columns it needs, in words; see `Score.column_help`."""
+        """Return which prediction columns it needs, in words; see
+        `Score.column_help`.
+        """
         return "two columns: the mean, then sigma"
 
     def set_words(self) -> str:
-        """Return how a prediction and the threshold q make a set, as a sentence for everybody."""
+        """Return how a prediction and the threshold q make a set, as a sentence for
+        everybody.
+        """
         return (
-            "The set is the interval from prediction − q·scale to prediction + q·scale, where scale is the "
-            "model’s own estimate of its error."
+            "The set is the interval from prediction − q·scale to prediction + q·scale,"
+            " where scale is the model’s own estimate of its error."
         )
 
-    def describe_example(self, center: float, threshold: float, unit: str) -> tuple[str, float, float]:
+    def describe_example(
+        self, center: float, threshold: float, unit: str
+    ) -> tuple[str, float, float]:
         """Return a prediction and its scale; see `BandScore.describe_example`."""
         prediction, scale = _with_unit(center, unit), _with_unit(_SCALE, unit)
-        return f"a prediction of {prediction} with a scale of {scale} becomes", center, center
+        return (
+            f"a prediction of {prediction} with a scale of {scale} becomes",
+            center,
+            center,
+        )
 
 
 @dataclass(frozen=True)
 class QuantileRegression(BandScore):
     """Distance of y beyond two predicted quantiles, max(lower - y, y - upper).
 
-    The score of conformalized quantile regression: negative inside. The prediction has shape (n, 2), its
-    columns the lower and the upper quantile. They may cross; nothing is swapped.
+    The score of conformalized quantile regression: negative inside. The prediction has
+    shape (n, 2), its columns the lower and the upper quantile. They may cross; nothing
+    is swapped.
 
     Examples
     --------
@@ -420,35 +501,56 @@ class QuantileRegression(BandScore):
         lower, upper = self.checked(prediction).T
         return lower, upper, 1.0
 
-    def prediction_from(self, table: ArrayLike, names: Sequence[str] | None = None) -> Floats:
-        """Return a table's columns, with a warning if they seem exchanged; see `Score.prediction_from`."""
+    def prediction_from(
+        self, table: ArrayLike, names: Sequence[str] | None = None
+    ) -> Floats:
+        """Return a table's columns, with a warning if they seem exchanged; see
+        `Score.prediction_from`.
+        """
         predicted = super().prediction_from(table, names)
         crossed = int(np.count_nonzero(predicted[:, 0] > predicted[:, 1]))
         if 2 * crossed > len(predicted):
             first, second = names or self.columns
             warn(
-                f"{first} is larger than {second} in {crossed} of {len(predicted)} rows: are they exchanged? "
-                "The lower quantile comes first"
+                f"{first} is larger than {second} in {crossed} of {len(predicted)}"
+                " rows: are they exchanged? The lower quantile comes first"
             )
         return predicted
 
     def points(self, prediction: ArrayLike) -> Floats:
-        """Return the middle of the two quantiles, shape (n,); see `IntervalScore.points`."""
+        """Return the middle of the two quantiles, shape (n,); see
+        `IntervalScore.points`.
+        """
         return np.asarray(np.mean(plain_array(prediction), axis=1))
 
     def column_help(self) -> str:
-        """Return which prediction columns it needs, in words; see `Score.column_help`."""
+        """Return which prediction columns it needs, in words; see
+        `Score.column_help`.
+        """
         return "two columns: the lower quantile, then the upper"
 
     def set_words(self) -> str:
-        """Return how a prediction and the threshold q make a set, as a sentence for everybody."""
-        return "The set is the interval between the model’s two quantiles, widened by q on either side."
+        """Return how a prediction and the threshold q make a set, as a sentence for
+        everybody.
+        """
+        return (
+            "The set is the interval between the model’s two quantiles, widened by q on"
+            " either side."
+        )
 
-    def describe_example(self, center: float, threshold: float, unit: str) -> tuple[str, float, float]:
-        """Return two quantiles, so far apart that a negative threshold leaves something between them."""
+    def describe_example(
+        self, center: float, threshold: float, unit: str
+    ) -> tuple[str, float, float]:
+        """Return two quantiles, so far apart that a negative threshold leaves something
+        between them.
+        """
         apart = center / 10 if abs(threshold) < center / 20 else center / 2
         low, high = center - apart, center + apart
-        return f"quantiles of {low:,.12g} and {_with_unit(high, unit)} become", low, high
+        return (
+            f"quantiles of {low:,.12g} and {_with_unit(high, unit)} become",
+            low,
+            high,
+        )
 
 
 CQR = QuantileRegression

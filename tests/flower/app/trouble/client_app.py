@@ -1,4 +1,6 @@
-"""A site does what the file beside its configuration says; in a simulation, what its number says."""
+"""A site does what the file beside its configuration says; in a simulation, what its
+number says.
+"""
 
 import time
 from pathlib import Path
@@ -17,8 +19,12 @@ def settings(context: Context) -> dict:
     given = context.node_config
     if ledgers := context.run_config["ledgers"]:
         return with_ledger(Path(ledgers) / f"site-{given['partition-id']}", given)
-    if "num-partitions" in given:  # a simulation, in which the last two sites have one name
-        return {"site": f"site-{min(given['partition-id'], given['num-partitions'] - 2)}"}
+    if (
+        "num-partitions" in given
+    ):  # a simulation, in which the last two sites have one name
+        return {
+            "site": f"site-{min(given['partition-id'], given['num-partitions'] - 2)}"
+        }
     own = {name: given[name] for name in ("signing-key", "policy") if name in given}
     return {"site": given.get("poses-as", given["site"]), **own}
 
@@ -28,7 +34,12 @@ def with_ledger(ledger: Path, given) -> dict:
     if not ledger.exists():
         fc.Ledger.create(ledger).set_budget("cases", 2.0)
         fc.Ledger(ledger).set_budget("new cases", 2.0)
-    private = {"ledger": str(ledger), "dataset": "cases", "check-dataset": "new cases", "check-epsilon": 1.0}
+    private = {
+        "ledger": str(ledger),
+        "dataset": "cases",
+        "check-dataset": "new cases",
+        "check-epsilon": 1.0,
+    }
     return {**given, **private}
 
 

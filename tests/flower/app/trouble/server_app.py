@@ -1,4 +1,6 @@
-"""Rounds whose results, and everything that came, are written down, so that they can be searched."""
+"""Rounds whose results, and everything that came, are written down, so that they can be
+searched.
+"""
 
 from pathlib import Path
 
@@ -29,7 +31,9 @@ def main(grid: Grid, context: Context) -> None:
 
     grid.pull_messages, grid.push_messages = recording, counting
     plan, options = Plan.read(config["plan"]), {"timeout": config["timeout"]}
-    calibration = calibrate(grid, plan, reports=config["reports"] or None, wait=300, **options)
+    calibration = calibrate(
+        grid, plan, reports=config["reports"] or None, wait=300, **options
+    )
     output.write_text(calibration.to_json())
     if config["more"]:
         more(grid, calibration, config["reports"], options)
@@ -40,7 +44,9 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def more(grid, calibration, reports, options):
-    """The same round again, from its folder; some of the sites; and what they see of it."""
+    """The same round again, from its folder; some of the sites; and what they see of
+    it.
+    """
     (kept,) = Path(reports).iterdir()
     assert calibrate(grid, calibration.plan, reports=kept, **options) == calibration
     few = sorted(grid.get_node_ids())[:3]
