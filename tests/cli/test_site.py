@@ -194,6 +194,24 @@ def test_a_refusal_names_the_line_that_would_allow_it(desk, run):
     run(*order)
 
 
+def test_a_report_without_the_listed_key_is_not_written(desk, run):
+    """The coordinator could not accept it."""
+    for name in ("a", "b"):
+        run("keys", "new", "-o", f"{name}.pem")
+    keys = {name: run("keys", "show", f"{name}.pem").out.strip() for name in "ab"}
+    listed = ["--key", f"A={keys['a']}", "--key", f"B={keys['b']}"]
+    run("plan", "--points", "A=40,B=60", *listed, "-o", "p.json")
+    order = ["report", "p.json", "A.csv", "--site", "A", "-o", "r.json"]
+    assert "--sign-with must be the private one" in run(*order, code=2).err
+    assert (
+        "--sign-with must be the one that"
+        in run(*order, "--sign-with", "b.pem", code=2).err
+    )
+    assert not (desk / "r.json").exists()
+    run(*order, "--sign-with", "a.pem")
+    assert fc.Report.read("r.json").signature is not None
+
+
 def test_from_a_signed_plan_to_a_signed_calibration(desk, run):
     (desk / "model.bin").write_bytes(b"weights")
     (desk / "other.bin").write_bytes(b"other")

@@ -15,7 +15,7 @@ class LocalGrid(Grid):
     """Every node is a ClientApp with its configuration; replies come in reverse order.
 
     Before a reply is fetched, the function that ``before`` has for its node is called;
-    ``config`` is the run's configuration.
+    ``config`` is the run's configuration, and ``configs`` has others for some nodes.
     """
 
     def __init__(
@@ -25,12 +25,14 @@ class LocalGrid(Grid):
         tamper=lambda replies: replies,
         before=None,
         config=None,
+        configs=None,
     ):
         TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
         self.nodes = dict(enumerate(nodes, start=100))
         self.names = names or {}
         self.tamper = tamper
         self.before, self.config = before or {}, config or {}
+        self.configs = configs or {}
         self.sent, self.replies = [], []
         self.lock = threading.Lock()
 
@@ -61,9 +63,9 @@ class LocalGrid(Grid):
             message.metadata.__dict__["_message_id"] = f"message {number}"
             self.sent.append(message)
             app, config = self.nodes[message.metadata.dst_node_id]
-            context = Context(
-                1, message.metadata.dst_node_id, config, RecordDict(), self.config
-            )
+            node = message.metadata.dst_node_id
+            run_config = self.configs.get(node, self.config)
+            context = Context(1, node, config, RecordDict(), run_config)
             reply = app(message, context)
             if reply is not None:
                 replies.append(reply)

@@ -94,15 +94,38 @@ def test_every_plan_gives_the_same_bytes_as_through_files(name, tmp_path):
     )
 
 
-def test_no_masked_sum_without_a_node_that_has_died(tmp_path):
-    given = Round("masked curve", tmp_path)
+def masked_nodes(given, places=SITES):
+    """Nodes of sites that are asked for masked counts."""
     nodes = []
-    for place in SITES[:2]:
+    for place in places:
         app, config = site(scores_and_labels(place), name=place)
         settings = {
             key.replace("_", "-"): text for key, text in given.files[place].items()
         }
         nodes.append((app, config | settings))
+    return nodes
+
+
+def test_masks_cancel_if_all_nodes_have_the_same_run_configuration(tmp_path):
+    given = Round("masked curve", tmp_path)
+    nodes = masked_nodes(given)
+    same = calibrate(
+        LocalGrid(nodes, config={"preset": "usual"}), given.plan, timeout=60
+    )
+    assert same.threshold == given.expected()[1].threshold
+
+
+def test_no_masked_sum_if_one_node_has_another_run_configuration(tmp_path):
+    """A site's function might read there which model to take."""
+    given = Round("masked curve", tmp_path)
+    other = LocalGrid(masked_nodes(given), configs={101: {"preset": "broken"}})
+    with pytest.raises(ValueError, match="sum over all sites"):
+        calibrate(other, given.plan, timeout=60)
+
+
+def test_no_masked_sum_without_a_node_that_has_died(tmp_path):
+    given = Round("masked curve", tmp_path)
+    nodes = masked_nodes(given, SITES[:2])
     with pytest.raises(ValueError, match="needs every site, and 'C' did not answer"):
         calibrate(LocalGrid(nodes), given.plan, timeout=60, wait=0, min_sites=2)
 

@@ -1,5 +1,7 @@
 """Curves in plans and ledgers that somebody has tampered with, or answered twice."""
 
+import hashlib
+import json
 import time
 from fractions import Fraction
 
@@ -38,7 +40,7 @@ def account(tmp_path):
 def test_a_stored_answer_is_not_given_for_another_number_of_scores(account):
     plan = fc.plan(n_points=[400, 8000], privacy=fc.Privacy(1.0, GRID), terms=MODEL)
     fc.report(plan, np.linspace(0, 1, 400), site="B", **account)
-    with pytest.raises(ValueError, match="for other groups or numbers of scores"):
+    with pytest.raises(ValueError, match="drawn from other scores or groups"):
         fc.report(plan, np.linspace(0, 1, 8000), site="B", **account)
 
 
@@ -47,8 +49,39 @@ def test_a_stored_answer_is_not_given_for_other_labels(account):
     plan = fc.plan(groups=groups, privacy=fc.Privacy(4.0, GRID))
     scores, labels = np.linspace(0, 1, 600), np.repeat(["a", "b"], 300)
     fc.report(plan, scores, groups=labels, site="A", **account)
-    with pytest.raises(ValueError, match="for other labels of the same scores"):
+    with pytest.raises(ValueError, match="drawn from other scores or groups"):
         fc.report(plan, scores, groups=labels[::-1], site="A", **account)
+
+
+def test_a_stored_answer_is_not_given_for_a_corrected_column(account):
+    """The wrong column's threshold would cover 5 % and verify at 90 %."""
+    plan = fc.plan(n_points=[400, 400], privacy=fc.Privacy(1.0, GRID), terms=MODEL)
+    right, wrong = np.linspace(0, 1, 400), np.linspace(0, 0.05, 400)
+    fc.report(plan, wrong, site="B", **account)
+    with pytest.raises(ValueError, match="drawn from other scores or groups"):
+        fc.report(plan, right, site="B", **account)
+    again = fc.plan(n_points=[400, 400], privacy=fc.Privacy(2.0, GRID), terms=MODEL)
+    assert fc.report(again, right, site="B", **account)
+    assert account["ledger"].spent("D") == 3
+
+
+def test_what_is_kept_of_the_scores_cannot_be_guessed_without_the_ledger(account):
+    plan = fc.plan(n_points=[400, 400], privacy=fc.Privacy(1.0, GRID), terms=MODEL)
+    counts = []
+    for name in ("E", "F"):
+        account["ledger"].set_budget(name, 1)
+        scores = np.linspace(0, 1, 400)
+        scores[200] += (name == "F") * 1e-9
+        fc.report(plan, scores, site=name, ledger=account["ledger"], dataset=name)
+        (entry,) = (e for e in account["ledger"].entries(name) if e.kind == "answer")
+        counts.append(json.loads(entry.answer)["counts"])
+    assert counts[0] == counts[1]
+    cells = fc.messages.of(plan.message).count_cells(
+        plan.designs[0], np.linspace(0, 1, 400)
+    )
+    text = json.dumps([plan.digest, [[None, cells.tolist()]]])
+    assert account["ledger"].keyed_hash(text) == counts[0]
+    assert hashlib.sha256(text.encode()).hexdigest() != counts[0]
 
 
 def test_counts_that_noise_cannot_make_of_the_scores_are_refused():

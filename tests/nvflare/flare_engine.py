@@ -47,8 +47,16 @@ class LocalFlare(WFCommSpec):
     order.
     """
 
-    def __init__(self, home, sites, tamper=lambda name, result: result, job=JOB):
+    def __init__(
+        self,
+        home,
+        sites,
+        tamper=lambda name, result: result,
+        job=JOB,
+        headers=None,
+    ):
         self.home, self.tamper, self.job = home, tamper, job
+        self.headers = headers or {}
         self.handlers = []
         self.sites = dict(sites)
         self.sent, self.results = [], {}
@@ -101,6 +109,8 @@ class LocalFlare(WFCommSpec):
                 return
             self.sent.append((name, task.data))
             data = Shareable.from_bytes(task.data.to_bytes())
+            for header, value in self.headers.get(name, {}).items():
+                data.set_header(header, value)
             result = self.sites[name].execute(
                 task.name, data, self.context(name), Signal()
             )

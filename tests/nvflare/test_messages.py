@@ -125,6 +125,31 @@ def test_every_plan_gives_the_same_bytes_as_through_files(name, flare, tmp_path)
     ) == sorted(report.to_json(indent=None) for report in sent)
 
 
+def masked_round(flare, tmp_path, headers):
+    """Run a masked round, in which sites get these headers; return the federation."""
+    given = Round("masked curve", tmp_path)
+    sites = {site: scores_and_labels(site) for site in SITES}
+    federation = flare(sites, headers=headers)
+    for site, files in given.files.items():
+        lines = [f"{key} = {json.dumps(text)}\n" for key, text in files.items()]
+        (federation.local(site) / "fedconformal.toml").write_text("".join(lines))
+    return federation, given
+
+
+def test_masks_cancel_if_all_sites_get_the_same_headers(flare, tmp_path):
+    headers = {site: {"preset": "usual"} for site in SITES}
+    federation, given = masked_round(flare, tmp_path, headers)
+    found = ask(federation, given.plan, timeout=5)
+    assert found.threshold == given.expected()[1].threshold
+
+
+def test_no_masked_sum_if_one_site_gets_another_header(flare, tmp_path):
+    """A site's function finds headers of the task in its context."""
+    federation, given = masked_round(flare, tmp_path, {"B": {"preset": "broken"}})
+    with pytest.raises(ValueError, match="sum over all sites"):
+        ask(federation, given.plan, timeout=5)
+
+
 def test_without_code_of_its_own_the_site_names_its_function(
     flare, monkeypatch, tmp_path
 ):

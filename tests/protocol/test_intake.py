@@ -190,7 +190,19 @@ class TestSignatures:
     @pytest.fixture(scope="class")
     @classmethod
     def reports(cls, plan, keys):
-        return [keys[report.site].sign(report) for report in federation(plan, SIZES)]
+        rng = np.random.default_rng(0)
+        return [
+            fc.report(plan, rng.random(n), site=site, key=keys[site])
+            for site, n in SIZES.items()
+        ]
+
+    @pytest.mark.parametrize("site", ["A", "Z"])
+    def test_a_report_that_could_not_count_is_not_made(self, plan, keys, site):
+        for key in (None, keys["B"]):
+            with pytest.raises(
+                ValueError, match=r"the plan lists (a|no) public key|key"
+            ):
+                fc.report(plan, np.ones(SIZES["A"]), site=site, key=key)
 
     def test_signed_reports_count(self, plan, keys, reports):
         again = [fc.Report.from_json(report.to_json()) for report in reports]

@@ -487,7 +487,7 @@ class TestGuard:
 
     def test_a_site_needs_its_own_key(self, plan):
         for key in (None, KEYS["south"]):
-            with pytest.raises(ValueError, match="key must be the private key"):
+            with pytest.raises(ValueError, match="key must be"):
                 fc.report(
                     plan,
                     SCORES["north"],

@@ -664,10 +664,11 @@ class TestKeys:
         order 1.
         """
         nothing = (1).to_bytes(32, "little")
-        signed = fc.plan(["A"], keys={"A": fc.SigningKey.new().public_key})
+        key = fc.SigningKey.new()
+        signed = fc.plan(["A"], keys={"A": key.public_key})
         fields = content(signed)
         fields["keys"][0]["public_key"] = f"ed25519:{nothing.hex()}"
-        report = fc.report(signed, range(30), site="A").model_copy(
+        report = fc.report(signed, range(30), site="A", key=key).model_copy(
             update={"signature": f"ed25519:{(nothing + bytes(32)).hex()}"}
         )
         with pytest.raises(fc.DocumentError, match="small order"):

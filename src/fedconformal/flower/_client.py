@@ -239,6 +239,7 @@ def _make_handlers(
                     context, config(context), of_checks=question is rounds.CHECK
                 ),
                 model=model_digest(model) if model else None,
+                settings=_list_settings(message, context),
                 log=log,
                 # Lower in a simulation, which Ray runs.
                 log_level=logging.DEBUG if "ray" in sys.modules else logging.INFO,
@@ -264,6 +265,18 @@ def _make_handlers(
         for (kind, name), function in functions.items()
         if function is not None
     }
+
+
+def _list_settings(message: Message, context: Context) -> dict[str, Any]:
+    """Return what a site's function can read besides question and model, and the server
+    chose.
+    """
+    settings: dict[str, Any] = {}
+    if message.metadata.group_id:
+        settings["group"] = message.metadata.group_id
+    if context.run_config:
+        settings["run"] = dict(context.run_config)
+    return settings
 
 
 def _find_site(

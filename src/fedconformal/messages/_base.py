@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedconformal._util import Registry
+from fedconformal._util import Ints, Registry
 from fedconformal.documents import (
     Design,
     Level,
@@ -205,6 +205,10 @@ class Message(ABC):
         callable
             Makes the payload, drawing noise where there is any.
         """
+
+    def count_cells(self, design: Design, scores: Any) -> Ints:
+        """Return the counts that noise is added to, where there is any."""
+        raise ValueError(f"message {self.name!r} has no noise")
 
     def simulate(
         self, design: Design, scores: Any, rng: np.random.Generator

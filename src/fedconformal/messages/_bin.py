@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedconformal._text import count
+from fedconformal._util import Ints
 from fedconformal.documents import (
     Advice,
     Bin,
@@ -207,18 +208,21 @@ class BinMessage(Message):
         options: Mapping[str, Any],
     ) -> Callable[[], Payload]:
         """Prepare a draw for each level."""
-        message = _data(design)
         self.count_numbers(design, scores.size, site)
-        counts = Bins(message.edges, bounded=message.bounded).place(scores)
+        counts = self.count_cells(design, scores)
         draws = [mechanism.prepare(counts) for mechanism in mechanisms(design)]
         return lambda: BinPayload(cells=tuple(draw() for draw in draws))
+
+    def count_cells(self, design: Design, scores: Any) -> Ints:
+        """Count the scores in each cell."""
+        message = _data(design)
+        return Bins(message.edges, bounded=message.bounded).place(scores)
 
     def simulate(
         self, design: Design, scores: Any, rng: np.random.Generator
     ) -> Payload:
         """Draw cells with seeded noise."""
-        message = _data(design)
-        counts = Bins(message.edges, bounded=message.bounded).place(scores)
+        counts = self.count_cells(design, scores)
         return BinPayload(
             cells=tuple(int(draw.simulate(counts, rng)) for draw in mechanisms(design))
         )

@@ -311,7 +311,7 @@ class CurveMessage(Message):
                 )
             counts = _count_answers(message, *scores["losses"].T)
         elif message.parts is None:
-            counts = Bins(message.edges, bounded=message.bounded).place(scores)
+            counts = self.count_cells(design, scores)
         else:
             counts = _count_parts(message, scores["losses"])
         if message.epsilon is not None and site in (message.bearers or (site,)):
@@ -320,13 +320,18 @@ class CurveMessage(Message):
         kept = np.where(counts >= options.get("round_down_to", 0), counts, 0)
         return lambda: CurvePayload(counts=tuple(kept.tolist()))
 
+    def count_cells(self, design: Design, scores: Any) -> Ints:
+        """Count the scores in each cell."""
+        message = _data(design)
+        return Bins(message.edges, bounded=message.bounded).place(scores)
+
     def simulate(
         self, design: Design, scores: Any, rng: np.random.Generator
     ) -> Payload:
         """Add seeded noise to the counts."""
         message = _data(design)
         assert message.epsilon is not None
-        counts = Bins(message.edges, bounded=message.bounded).place(scores)
+        counts = self.count_cells(design, scores)
         noisy = simulate_noisy_counts(counts, message.epsilon, rng=rng)
         return CurvePayload(counts=tuple(noisy.tolist()))
 

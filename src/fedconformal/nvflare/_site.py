@@ -131,6 +131,7 @@ class Home:
         packed: object,
         compute: Callable[[Plan], Any],
         model: Any,
+        settings: Mapping[str, Any] | None = None,
     ) -> Sent:
         """Answer a question with what the site computes under a model."""
         return question.answer(
@@ -138,6 +139,7 @@ class Home:
             compute,
             lambda plan: self.make_site(of_checks=question is rounds.CHECK),
             model=model_digest(_arrays(model)) if model else None,
+            settings=settings,
             log=self.open_log(),
         )
 
@@ -186,6 +188,25 @@ def read_field(content: Shareable, name: str, *, beside: str | None = None) -> o
     )
 
 
+def list_settings(shareable: Shareable, fl_ctx: FLContext) -> dict[str, Any]:
+    """Return what the server sent beside question and model, but FLARE's own fields.
+
+    A site's function can read it in the context; names that begin with an underscore
+    are FLARE's.
+    """
+    peer = fl_ctx.get_peer_context()
+    sources = {
+        "headers": shareable.get(ReservedHeaderKey.HEADERS) or {},
+        "peer": peer.get_all_public_props() if isinstance(peer, FLContext) else {},
+    }
+    settings: dict[str, Any] = {}
+    for source, fields in sources.items():
+        for name, value in fields.items():
+            if not name.startswith("_"):
+                settings[f"{source} {name}"] = value
+    return settings
+
+
 def make_answer(question: rounds.Question, sent: Sent) -> Shareable:
     """Return a site's reply: its answer, or a code."""
     failed = isinstance(sent, rounds.Failure)
@@ -229,6 +250,7 @@ def answer_task(
                 packed,
                 lambda plan: getattr(executor, key)(plan, model, fl_ctx),
                 model,
+                list_settings(shareable, fl_ctx),
             )
     except BaseException:
         sent = rounds.log_and_mask(rounds.Failure.SITE, log)

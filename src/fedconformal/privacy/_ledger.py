@@ -463,7 +463,7 @@ class Ledger:
             If no budget was set, or the data are in this ledger under another name.
         """
         _check_lines(dataset=dataset, data_fingerprint=data_fingerprint, reason=reason)
-        keyed = self._keyed(data_fingerprint)
+        keyed = self.keyed_hash(data_fingerprint)
         with self._account(dataset, write=True) as account:
             _ = account.budget  # must have been set
             account.check_name(keyed)
@@ -731,7 +731,7 @@ class Ledger:
         own = [
             entry
             for entry in given
-            if entry.fingerprint == self._keyed(data_fingerprint)
+            if entry.fingerprint == self.keyed_hash(data_fingerprint)
         ]
         last = (own or given)[-1]
         return f"{last.number}:{last.seal}"
@@ -898,10 +898,21 @@ class Ledger:
         )
         if accept is not None:
             _check_lines(accept=accept)
-        return _Question(plan_digest, site, self._keyed(data_fingerprint))
+        return _Question(plan_digest, site, self.keyed_hash(data_fingerprint))
 
-    def _keyed(self, text: str) -> str:
-        """Return a hash that nobody can make without this file."""
+    def keyed_hash(self, text: str) -> str:
+        """Return a hash that nobody can make without this file.
+
+        Parameters
+        ----------
+        text : str
+            What is to be known again.
+
+        Returns
+        -------
+        str
+            64 hexadecimal digits.
+        """
         return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
 
 

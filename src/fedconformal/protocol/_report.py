@@ -4,9 +4,8 @@ it.
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
@@ -288,6 +287,7 @@ def prepare(
     )
     parts = {group: values[own] for group, own in rows.items()}
     check_site_name(site)
+    _check_key(plan, site, key)
     enough = {
         group: own.size
         for group, own in parts.items()
@@ -342,6 +342,25 @@ def prepare(
     if plan.is_masked:
         _ = prepared.is_recorded  # refused before anything is shown
     return prepared
+
+
+def _check_key(plan: Plan, site: str, key: SigningKey | None) -> None:
+    """Refuse a report that the server could not accept, for want of the listed key."""
+    if plan.keys is None:
+        return
+    listed = {each.site: each.public_key for each in plan.keys}
+    if site not in listed:
+        raise ValueError(f"the plan lists no public key of site {site!r}")
+    if key is None:
+        raise ValueError(
+            f"key must be the private one of site {site!r}, whose public key the plan"
+            " lists: only signed reports count"
+        )
+    if key.public_key != listed[site]:
+        raise ValueError(
+            f"key must be the one that the plan lists for site {site!r},"
+            f" {listed[site][:16]}..., got {key.public_key[:16]}..."
+        )
 
 
 def _refuse_few(plan: Plan, enough: Collection[str | None], site: str) -> None:
@@ -867,32 +886,21 @@ class Prepared:
     ) -> dict[str | None, Payload]:
         """Draw the payloads of all groups from one charge, and so one stored answer."""
         ledger, dataset = self._account
-        sizes = [[group, self._parts[group].size] for group in draws]
-        # Labels that were changed are noticed by the scores of each group.
-        hashes = [
-            f"{group}: {fingerprint(values)}" for group, values in self._parts.items()
-        ]
-        labels = hashlib.sha256(
-            "\n".join([self.plan.digest, *hashes]).encode()
-        ).hexdigest()
+        counts = ledger.keyed_hash(json.dumps([self.plan.digest, self._count(draws)]))
 
         def sample() -> str:
             payloads = [draw().model_dump(mode="json") for draw in draws.values()]
-            return json.dumps({"sizes": sizes, "labels": labels, "payloads": payloads})
+            return json.dumps({"counts": counts, "payloads": payloads})
 
         text = ledger.answer(
             dataset, epsilon=self.epsilon or 0, sample=sample, **self._question
         )
         stored = json.loads(text)
-        if stored["sizes"] != sizes:
+        if stored["counts"] != counts:
             raise ValueError(
-                "the ledger's answer to this plan is for other groups or numbers of"
-                " scores"
-            )
-        if self.plan.terms.model is None and stored["labels"] != labels:
-            raise ValueError(
-                "the ledger's answer to this plan is for other labels of the same"
-                " scores"
+                "the ledger holds an answer to this plan that was drawn from other"
+                " scores or groups than these: it is not given for them. Ask for a new"
+                " plan, whose answer is charged again"
             )
         payloads = {}
         for group, fields in zip(draws, stored["payloads"], strict=True):
@@ -901,6 +909,17 @@ class Prepared:
                 Payload, payload.model_validate_json(json.dumps(fields))
             )
         return payloads
+
+    def _count(
+        self, groups: Iterable[str | None]
+    ) -> list[tuple[str | None, list[int]]]:
+        """Return what noise is added to, for each group."""
+        counted = []
+        for group in groups:
+            design = self.plan.by_group[group]
+            cells = of(design.message).count_cells(design, self._parts[group])
+            counted.append((group, cells.tolist()))
+        return counted
 
     @cached_property
     def _question(self) -> dict[str, Any]:

@@ -379,6 +379,7 @@ class Question:
         site: Callable[[Any], Site],
         *,
         model: str | None = None,
+        settings: Mapping[str, Any] | None = None,
         log: logging.Logger,
         log_level: int = logging.INFO,
     ) -> str | Failure:
@@ -399,6 +400,9 @@ class Question:
             Digest of the model that came with the question. It must be the one that the
             plan names, if it names one. Otherwise scores under a new model are new data
             to the ledger, charged to the same budget.
+        settings : mapping, optional
+            Everything else that the server sent and that ``scores`` can read: masks
+            cancel only if all sites were sent the same.
         log : logging.Logger
             The site's own log: it shows what leaves, and keeps the text of exceptions.
         log_level : int
@@ -420,7 +424,8 @@ class Question:
             cases = request.read_cases(who, scores(request.plan))
             cases.refuse_few(who.policy.min_group)
             stage = Failure.REPORT
-            sentence, make = request.prepare(who, model, cases)
+            sent = Sent(model, settings or {})
+            sentence, make = request.prepare(who, sent, cases)
             if cases.left_out:
                 sentence += (
                     f" {count(cases.left_out, 'case')} left out: of no class of the"
@@ -438,6 +443,32 @@ class Question:
             return log_and_mask(stage, log)
 
 
+@dataclass(frozen=True)
+class Sent:
+    """What came from the server beside the question, and a site's function can read.
+
+    Attributes
+    ----------
+    model : str or None
+        Digest of the model that came with the question.
+    settings : mapping
+        Everything else: numbers and texts by name, empty ones left out.
+    """
+
+    model: str | None
+    settings: Mapping[str, Any]
+
+    @property
+    def digest(self) -> str | None:
+        """Digest of all of it, the same at all sites that were sent the same; None if
+        nothing came, as with files.
+        """
+        content: dict[str, Any] = dict(self.settings)
+        if self.model is not None:
+            content["model"] = self.model
+        return protocol.model_digest(content) if content else None
+
+
 Prepared = tuple[str, Callable[[], Report | Check]]
 """A sentence that says what the answer discloses, and a function that makes it."""
 
@@ -445,14 +476,15 @@ Prepared = tuple[str, Callable[[], Report | Check]]
 @dataclass(frozen=True)
 class Cases:
     """Scores or losses of a site's cases, labels where the plan has groups by label,
-    the score if known, and how many cases were left out as the plan does not have their
-    class.
+    the score if known, what tells each case from all others, and how many cases were
+    left out as the plan does not have their class.
     """
 
     scores: Any
     labels: Any = None
     score: ScoreRule | None = None
     losses: Any = None
+    identifiers: Any = None
     left_out: int = 0
 
     def refuse_few(self, fewest: int) -> None:
@@ -488,9 +520,10 @@ def read_cases(
     computed : array, pair or mapping
         A mapping with ``truth`` and ``prediction``, of which the plan's score is
         computed here, or with ``scores`` and the ``score`` that they are, a name or an
-        object; and perhaps ``groups``: the group, or the true class, of each case. For
-        a plan that fixes no score also an array of scores, or a pair of scores and
-        groups. A plan of sums of losses takes ``losses`` instead of ``scores``, one of
+        object; and perhaps ``groups``: the group, or the true class, of each case; and
+        ``identifiers``, as for `fedconformal.report`. For a plan that fixes no score
+        also an array of scores, or a pair of scores and groups. A plan of sums of
+        losses takes ``losses`` instead of ``scores``, one of
         answers both; see `fedconformal.report`. Groups are needed, and used, only for a
         plan with groups by label; true classes are taken from ``truth``. Cases of a
         class that the plan does not have are left out.
@@ -530,7 +563,8 @@ def read_cases(
         )
     keys, named, truth = computed.keys(), computed.get("score"), computed.get("truth")
     is_known = None
-    if {"truth", "prediction"} <= keys <= {"truth", "prediction", "score", "groups"}:
+    beside = {"score", "groups", "identifiers"}
+    if {"truth", "prediction"} <= keys <= {"truth", "prediction", *beside}:
         rule = protocol.score_of(
             plan.score, from_name(named) if isinstance(named, str) else named
         )
@@ -549,12 +583,7 @@ def read_cases(
         values = protocol.score_cases(rule, truth, computed["prediction"], **options)
         named = rule
         computed = {**computed, "scores" if edges is None else "losses": values}
-    elif keys & {"scores", "losses"} and keys <= {
-        "scores",
-        "losses",
-        "score",
-        "groups",
-    }:
+    elif keys & {"scores", "losses"} and keys <= {"scores", "losses", *beside}:
         if plan.score is not None and named is None:
             raise TypeError(
                 f"the plan fixes the score {plan.score}, and nothing says that these"
@@ -568,11 +597,15 @@ def read_cases(
             f" {quoted([str(key) for key in keys])}"
         )
     score = None if named is None else protocol.check_score(plan.score, named)
-    scores, losses, labels = (
-        computed.get(name) for name in ("scores", "losses", "groups")
+    labels = computed.get("groups")
+    cases = Cases(
+        scores=computed.get("scores"),
+        score=score,
+        losses=computed.get("losses"),
+        identifiers=computed.get("identifiers"),
     )
     if not plan.grouping.has_labels:
-        return _leave_out(Cases(scores, None, score, losses), is_known)
+        return _leave_out(cases, is_known)
     if labels is None and plan.grouping.by_class and truth is not None:
         names = (
             *(plan.classes or ()),
@@ -589,7 +622,7 @@ def read_cases(
             "for a plan with groups the scores must come as a pair (scores, labels), or"
             " with groups"
         )
-    return _leave_out(Cases(scores, labels, score, losses), is_known)
+    return _leave_out(replace(cases, labels=labels), is_known)
 
 
 def _leave_out(cases: Cases, is_known: Bools | None) -> Cases:
@@ -602,7 +635,7 @@ def _leave_out(cases: Cases, is_known: Bools | None) -> Cases:
         name: plain_array(values, dtype=None if hasattr(values, "dtype") else object)[
             is_known
         ]
-        for name in ("scores", "labels", "losses")
+        for name in ("scores", "labels", "losses", "identifiers")
         if (values := getattr(cases, name)) is not None
     }
     return replace(cases, **kept, left_out=int((~is_known).sum()))
@@ -627,8 +660,9 @@ class ReportRequest:
             self.plan, computed, private=private, draw=who.draw_source(), edges=edges
         )
 
-    def prepare(self, who: Site, model: str | None, cases: Cases) -> Prepared:
+    def prepare(self, who: Site, sent: Sent, cases: Cases) -> Prepared:
         """Prepare the answer: nothing is drawn, charged or written yet."""
+        model = sent.model
         # Scores under a model that the plan does not name may differ from those that
         # the ledger has seen.
         named = self.plan.terms.model is not None
@@ -647,6 +681,8 @@ class ReportRequest:
             accept=(
                 None if named or model is None else f"scores under the model {model}"
             ),
+            identifiers=cases.identifiers,
+            received=sent.digest if self.plan.is_masked else None,
             leave_out=True,
         )
         return prepared.sentence, prepared.report
@@ -687,13 +723,12 @@ class CheckRequest:
             self.plan, computed, private=who.check_epsilon is not None, draw=draw
         )
 
-    def prepare(self, who: Site, model: str | None, cases: Cases) -> Prepared:
+    def prepare(self, who: Site, sent: Sent, cases: Cases) -> Prepared:
         """Prepare the answer: nothing is drawn, charged or written yet."""
-        from fedconformal import (
-            monitoring,
-        )  # most messages ask for no check: each may be a new process
+        # Most messages ask for no check, and each may be a new process.
+        from fedconformal import monitoring
 
-        model, question = model or self.plan.terms.model, self.calibration
+        model, question = sent.model or self.plan.terms.model, self.calibration
         asked = question if isinstance(question, CheckQuestion) else None
         prepared = monitoring.prepare_answer(
             self.calibration,
