@@ -445,7 +445,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Sent:
-    """What came from the server beside the question, and a site's function can read.
+    """Model and settings that came with a question, as a site's function can read them.
 
     Attributes
     ----------
