@@ -14,7 +14,7 @@ from fedconformal.cli import _parse, _report
 from fedconformal.cli._files import Output, read
 from fedconformal.cli._show import print_json, say
 from fedconformal.documents import Calibration, Plan
-from fedconformal.protocol import has_answers, loss_curve, prediction_sets, score_of
+from fedconformal.protocol import loss_curve, prediction_sets, score_of
 from fedconformal.scores import Absolute, Score
 
 _TABLES = (".csv", ".parquet")
@@ -44,7 +44,7 @@ def predict(
     plan = published.plan
     _report.column_of_labels(plan, group, calibration, is_new=True)
     table = read_table(predictions, dialect=dialect)
-    answers = has_answers(plan)
+    answers = plan.of_answers
     if answers:
         used = _report.chosen_columns(column or ["confidence"], table.columns)
         sets, names = _find_answered(published, table, used, group, site), ["answered"]
@@ -138,7 +138,11 @@ def _predict_masks(
     rule = score_of(plan.score)
     _report.check_takes_images(rule, path)
     masks: Any = prediction_sets(
-        published, rule, rule.prediction_from(arrays[column[0]]), groups=labels, **where
+        published.sets,
+        rule,
+        rule.prediction_from(arrays[column[0]]),
+        groups=labels,
+        **where,
     )
     by_name: dict[str, Any] = {
         f"in_set{suffix}": masks[..., i] for i, suffix in enumerate(_suffixes(plan))
@@ -179,7 +183,7 @@ def sets_of(
         return (
             used,
             rule,
-            prediction_sets(published, rule, predicted, groups=labels, site=site),
+            prediction_sets(published.sets, rule, predicted, groups=labels, site=site),
         )
 
 

@@ -52,6 +52,12 @@ from fedconformal.documents._fields import (
     read_period,
     unique_labels,
 )
+from fedconformal.documents._grouping import (
+    GROUPED_BY,
+    GroupBy,
+    Grouping,
+    pair_label,
+)
 from fedconformal.documents._messages import (
     Bin,
     BinLevel,
@@ -75,18 +81,7 @@ from fedconformal.documents._messages import (
     unregister_message,
     variants,
 )
-from fedconformal.documents._plan import (
-    GROUPED_BY,
-    Facts,
-    GroupBy,
-    Plan,
-    ScoreRule,
-    SiteKey,
-    Terms,
-    expiry_text,
-    pair_label,
-    random_round,
-)
+from fedconformal.documents._plan import Plan, SiteKey
 from fedconformal.documents._report import (
     Check,
     CheckedGroup,
@@ -95,12 +90,15 @@ from fedconformal.documents._report import (
     group_name,
     signed_text,
 )
+from fedconformal.documents._score_rule import ScoreRule
 from fedconformal.documents._signing import (
     SigningKey,
     check_public_key,
     is_signature,
     is_signed_by,
 )
+from fedconformal.documents._terms import Facts, Terms, expiry_text, random_round
+from fedconformal.documents._thresholds import GroupThresholds, Thresholds
 from fedconformal.documents._views import PlanView
 
 _KINDS: dict[str, type[Document]] = {

@@ -12,11 +12,9 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field
 
-from fedconformal._extras import call_higher
 from fedconformal._text import count
 from fedconformal._util import Floats
 from fedconformal.documents import _fields as limits
@@ -33,20 +31,15 @@ from fedconformal.documents._fields import (
     Share,
     SiteCount,
     SiteName,
-    unique_labels,
-    warn_of_unknown,
 )
+from fedconformal.documents._grouping import GroupBy, Grouping
 from fedconformal.documents._messages import Ranks
-from fedconformal.documents._plan import (
-    GroupBy,
-    Grouping,
-    Plan,
-    ScoreRule,
-    SiteKey,
-    Terms,
-)
+from fedconformal.documents._plan import Plan, SiteKey
 from fedconformal.documents._report import signed_text
+from fedconformal.documents._score_rule import ScoreRule
 from fedconformal.documents._signing import AuthoredDocument, Signature, is_signature
+from fedconformal.documents._terms import Terms
+from fedconformal.documents._thresholds import GroupThresholds, Thresholds
 from fedconformal.documents._views import PlanAttributes
 
 _KEPT = ("promise", "criterion", "delta", "max_faulty", "max_missing")
@@ -213,6 +206,35 @@ class CalibrationAttributes(PlanAttributes):
         """Thresholds of one group, one per level."""
         self._only_design("thresholds")
         return tuple(self.selected_parts[0].thresholds[i] for i in self.selected_levels)
+
+    @property
+    def sets(self) -> Thresholds:
+        """Thresholds with which prediction sets are made."""
+        return self._gather(self.selected_parts)
+
+    def _gather(self, parts: Sequence[CalibrationPart]) -> Thresholds:
+        """Return the thresholds of some groups at the selected levels."""
+        plan = self.whole.plan
+        is_selected = self.group is not None
+        sites = {} if is_selected else plan.grouping.sites
+        gathered = []
+        for part in parts:
+            values = [part.thresholds[place] for place in self.selected_levels]
+            group = None if is_selected else part.design.group
+            site = sites.get(group or "")
+            gathered.append(
+                GroupThresholds(group=group, site=site, values=tuple(values))
+            )
+        levels = plan.designs[0].levels
+        chosen = [levels[place].confidence_level for place in self.selected_levels]
+        return Thresholds(
+            score=plan.score,
+            classes=plan.classes,
+            group_by=() if is_selected else plan.grouping.by,
+            levels=tuple(chosen),
+            parts=tuple(gathered),
+            of_answers=plan.of_answers,
+        )
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -395,6 +417,11 @@ class Calibration(CalibrationAttributes, AuthoredDocument):
         return {part.design.group: part for part in self.parts}
 
     @cached_property
+    def sets(self) -> Thresholds:
+        """Thresholds with which prediction sets are made."""
+        return self._gather(self.parts)
+
+    @cached_property
     def authenticated(self) -> bool:
         """True if every report that counted carries a valid signature of the key that
         the plan lists.
@@ -447,20 +474,7 @@ class Calibration(CalibrationAttributes, AuthoredDocument):
             Infinite for a label that the plan does not have, with a warning, and for
             one that the plan does not have at this site.
         """
-        if not self.plan.is_grouped:
-            raise ValueError(
-                "this calibration has one threshold for all cases: it has no groups"
-            )
-        names, which = unique_labels(labels)
-        grouping = self.plan.grouping
-        warn_of_unknown(names, which, grouping.labels or grouping.groups)
-        groups = grouping.groups_of(names, site) if grouping.has_labels else names
-        endless = (math.inf,) * len(self.plan.confidence_levels)
-        known = {part.design.group: part.thresholds for part in self.parts}
-        rows = np.array([known.get(group, endless) for group in groups]).reshape(
-            len(names), len(endless)
-        )
-        return rows[which, 0] if len(endless) == 1 else rows[which]
+        return self.sets.threshold_of(labels, site=site)
 
     def predict_interval(
         self,
@@ -488,15 +502,9 @@ class Calibration(CalibrationAttributes, AuthoredDocument):
         array of shape (n, 2), or (n, 2, n_levels) for several levels
             Lower and upper ends.
         """
-        found: Floats = call_higher(
-            "protocol.predict_interval",
-            self,
-            prediction,
-            groups=groups,
-            site=site,
-            score=score,
+        return self.sets.predict_interval(
+            prediction, groups=groups, site=site, score=score
         )
-        return found
 
     def predict_set(
         self,
@@ -565,15 +573,14 @@ class Calibration(CalibrationAttributes, AuthoredDocument):
         ... )
         [['well'], ['sick']]
         """
-        options = {
-            "classes": classes,
-            "groups": groups,
-            "site": site,
-            "score": score,
-            "u": u,
-        }
-        return call_higher(
-            "protocol.predict_set", self, probabilities, as_labels=as_labels, **options
+        return self.sets.predict_set(
+            probabilities,
+            classes=classes,
+            groups=groups,
+            site=site,
+            score=score,
+            u=u,
+            as_labels=as_labels,
         )
 
 

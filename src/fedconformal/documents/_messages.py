@@ -56,6 +56,11 @@ class MessageData(Variant):
         """True if nothing but the sum over all sites can be read."""
         return False
 
+    @property
+    def of_answers(self) -> bool:
+        """True if thresholds are of confidences, from which on cases are answered."""
+        return False
+
     def vector_length(self, n_levels: int) -> int:
         """Return how many numbers of a site add up."""
         return 0
@@ -502,6 +507,11 @@ class Curve(Gridded):
     def vector_length(self, n_levels: int) -> int:
         """Return the number of counts, which serve all levels."""
         return self.n_counts
+
+    @property
+    def of_answers(self) -> bool:
+        """True if thresholds are of confidences, from which on cases are answered."""
+        return self.starts is not None
 
     @property
     def n_counts(self) -> int:

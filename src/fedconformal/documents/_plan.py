@@ -1,445 +1,35 @@
-"""The Plan: everything that is agreed before any score is looked at, with its terms and
-groups.
-"""
+"""The Plan: everything that is agreed before any score is looked at."""
 
 import re
-import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
+from pydantic import Field
 
 from fedconformal._extras import call_higher
-from fedconformal._text import count, listed, quoted
+from fedconformal._text import count
 from fedconformal.documents import _fields as limits
 from fedconformal.documents._base import Part, SizeLimit
 from fedconformal.documents._design import Design
 from fedconformal.documents._fields import (
-    Digest,
     Label,
     Many,
-    Name,
     SiteName,
     check_labels,
     check_looks,
-    printable,
+)
+from fedconformal.documents._grouping import (
+    GROUPED_BY,
+    GroupBy,
+    Grouping,
+    pair_label,
 )
 from fedconformal.documents._messages import Cases
+from fedconformal.documents._score_rule import ScoreRule
 from fedconformal.documents._signing import AuthoredDocument, PublicKey, exchange_point
+from fedconformal.documents._terms import Terms
 from fedconformal.documents._views import PlanAttributes, PlanView
-
-# -- terms: model, round, expiry, and facts for readers --------------------------------
-
-_ROUND = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$"
-
-
-def _id(text: str) -> str:
-    if re.fullmatch(_ROUND, text, re.ASCII) is None or text.endswith("\n"):
-        raise ValueError(
-            "must be 1 to 64 letters, digits, dots, colons, dashes and underscores, a"
-            " letter or digit first"
-        )
-    return text
-
-
-RoundId = Annotated[
-    str, AfterValidator(_id), WithJsonSchema({"type": "string", "pattern": _ROUND})
-]
-"""Up to 64 letters, digits, dots, colons, dashes and underscores."""
-
-
-def random_round() -> str:
-    """Draw a fresh id that nobody has chosen.
-
-    Returns
-    -------
-    str
-        128 random bits as hexadecimal digits.
-
-    Examples
-    --------
-    >>> from fedconformal.documents import random_round
-    >>> len(random_round())
-    32
-    """
-    return secrets.token_hex(16)
-
-
-def expiry_text(when: datetime) -> str:
-    """Write a time as plans hold it, in UTC and whole seconds.
-
-    Parameters
-    ----------
-    when : datetime
-        With its time zone.
-
-    Returns
-    -------
-    str
-        Such as ``2030-01-31T12:00:00Z``.
-
-    Examples
-    --------
-    >>> from datetime import UTC, datetime
-    >>> from fedconformal.documents import expiry_text
-    >>> expiry_text(datetime(2030, 1, 31, 12, tzinfo=UTC))
-    '2030-01-31T12:00:00Z'
-    """
-    return when.astimezone(UTC).strftime(_FORMAT)
-
-
-_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
-
-
-def _read_expiry(text: str) -> datetime:
-    return datetime.strptime(text, _FORMAT).replace(tzinfo=UTC)
-
-
-def _check_expiry(text: str) -> str:
-    try:
-        _read_expiry(text)
-    except ValueError:
-        raise ValueError("must be a time in UTC such as 2030-01-31T12:00:00Z") from None
-    return text
-
-
-_TIME = StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z$")
-Expiry = Annotated[str, _TIME, AfterValidator(_check_expiry)]
-"""A time in UTC, such as ``2030-01-31T12:00:00Z``."""
-
-Fact = Annotated[
-    str,
-    StringConstraints(min_length=1, max_length=500, strip_whitespace=True),
-    AfterValidator(printable),
-]
-"""A line of text."""
-
-
-def _fact(title: str, description: str) -> Any:
-    return Field(default=None, title=title, description=description)
-
-
-class Facts(Part):
-    """Facts that an ethics board asks for first; all sites see them in the plan."""
-
-    name: Fact | None = _fact("Model", "name of the model")
-    version: Fact | None = _fact("Version", "version of the model")
-    purpose: Fact | None = _fact("Purpose", "what it is used for")
-    population: Fact | None = _fact("Population", "whose cases these are")
-    period: Fact | None = _fact(
-        "Period of the calibration cases", "when the calibration cases were collected"
-    )
-    unit: Fact | None = _fact(
-        "Unit of what is predicted", "unit of what is predicted, as in mmHg"
-    )
-    coordinator: Fact | None = _fact("Coordinator", "who answers for the calibration")
-    contact: Fact | None = _fact("Contact", "where questions go")
-    check_again: Fact | None = _fact(
-        "To be checked again", "until when it is to be relied on"
-    )
-    supersedes: Fact | None = _fact(
-        "Superseded certificate", "the certificate that this one replaces"
-    )
-    plans_tried: Fact | None = _fact(
-        "Plans tried before", "how many plans were tried before this one"
-    )
-    several_cases: Fact | None = _fact(
-        "Several cases of one person", "whether several cases may be of one person"
-    )
-    prevalence: Fact | None = _fact(
-        "Prevalence by site",
-        "how common the outcome is at each site, where sites agree to tell",
-    )
-    date: Fact | None = _fact("Date of this document", "of the document")
-
-    @property
-    def given(self) -> dict[str, str]:
-        """The facts that are there, by name."""
-        return {
-            name: text
-            for name in type(self).model_fields
-            if (text := getattr(self, name)) is not None
-        }
-
-    def with_more(self, others: Mapping[str, str]) -> "Facts":
-        """Return these facts and others, which must not contradict them.
-
-        Parameters
-        ----------
-        others : mapping from str to str
-            By name.
-
-        Returns
-        -------
-        Facts
-
-        Raises
-        ------
-        ValueError
-            If a name is unknown, or a fact is given twice in different words.
-        """
-        for name in others:
-            if name not in Facts.model_fields:
-                raise ValueError(
-                    f"fact must be one of {listed(list(Facts.model_fields))}, got"
-                    f" {name!r}"
-                )
-        more = Facts(**others)
-        for name, text in more.given.items():
-            if self.given.get(name, text) != text:
-                raise ValueError(
-                    f"fact {name!r}: the plan says {self.given[name]!r}, not {text!r}"
-                )
-        return Facts(**{**self.given, **more.given})
-
-
-class Terms(Part):
-    """Model, round, expiry and facts of a plan."""
-
-    model: Digest | None = Field(
-        default=None, description="of the file of the model whose scores are meant"
-    )
-    round: RoundId | None = Field(
-        default=None, description="distinguishes rounds with the same options"
-    )
-    expires: Expiry | None = Field(
-        default=None, description="time (UTC) after which the plan is refused"
-    )
-    facts: Facts | None = Field(
-        default=None, description="which model, for what, who is responsible"
-    )
-
-    def has_expired(self, now: datetime | None = None) -> bool:
-        """Return whether the expiry has passed.
-
-        Parameters
-        ----------
-        now : datetime, optional
-            A time with its time zone; the present one if left out.
-
-        Returns
-        -------
-        bool
-            False without an expiry.
-        """
-        return self.expires is not None and (now or datetime.now(UTC)) >= _read_expiry(
-            self.expires
-        )
-
-
-# -- groups of cases: by a label that each case has, its true class, its site ----------
-
-GroupBy = Literal["site", "class", "label"]
-"""Property by which cases are grouped."""
-
-GROUPED_BY: tuple[tuple[GroupBy, ...], ...] = (
-    ("class",),
-    ("site",),
-    ("site", "class"),
-    ("site", "label"),
-)
-"""Properties by which cases are grouped, other than the label alone."""
-
-
-def pair_label(site: str, label: str) -> str:
-    """Return the group of the cases of one label at one site.
-
-    Parameters
-    ----------
-    site, label : str
-        The two.
-
-    Returns
-    -------
-    str
-        Both of them, the site first.
-
-    Examples
-    --------
-    >>> from fedconformal.documents import pair_label
-    >>> pair_label("north", "child")
-    'north: child'
-    """
-    return f"{site}: {label}"
-
-
-@dataclass(frozen=True)
-class Grouping:
-    """Map from the label and the site of a case to its group.
-
-    Parameters
-    ----------
-    by : tuple of str
-        What groups are made of.
-    sites : mapping
-        The only site of each group; empty where groups are not made of sites.
-    groups : tuple of str
-        The groups of the plan.
-
-    Examples
-    --------
-    >>> import fedconformal as fc
-    >>> plan = fc.plan(
-    ...     groups={"child": {"A": 40}, "adult": {"A": 90, "B": 60}},
-    ...     group_by=("site", "label"),
-    ... )
-    >>> plan.grouping.groups_of(["child", "adult"], "A")
-    ['A: child', 'A: adult']
-    """
-
-    by: tuple[GroupBy, ...]
-    sites: Mapping[str, str]
-    groups: tuple[str, ...]
-
-    @property
-    def by_site(self) -> bool:
-        """True if every group has one site, whose own threshold it is."""
-        return "site" in self.by
-
-    @property
-    def by_class(self) -> bool:
-        """True if the label of a point is its true class."""
-        return "class" in self.by
-
-    @property
-    def by_label(self) -> bool:
-        """True if points have a label that is known before the truth is."""
-        return "label" in self.by
-
-    @property
-    def has_labels(self) -> bool:
-        """True if a point's group depends on more than its site."""
-        return self.by_class or self.by_label
-
-    def counted(self, number: int) -> str:
-        """Write a number of these groups with the word for them, as in "2 classes".
-
-        Parameters
-        ----------
-        number : int
-            The number.
-
-        Returns
-        -------
-        str
-        """
-        if self.by_site:
-            return count(number, "group" if self.has_labels else "site")
-        return (
-            count(number, "class", "classes")
-            if self.by_class
-            else count(number, "group")
-        )
-
-    @cached_property
-    def labels(self) -> tuple[str, ...]:
-        """The labels that points may have, in alphabetical order."""
-        if not self.has_labels:
-            return ()
-        return tuple(sorted({self._without_site(group) for group in self.groups}))
-
-    @property
-    def absent(self) -> tuple[tuple[str, str], ...]:
-        """Sites and labels that have no group together though both have others."""
-        if not (self.by_site and self.has_labels):
-            return ()
-        there = {
-            (self.sites[group], self._without_site(group)) for group in self.groups
-        }
-        sites, labels = ({pair[i] for pair in there} for i in (0, 1))
-        return tuple(
-            sorted({(site, label) for site in sites for label in labels} - there)
-        )
-
-    def parts_of(self, group: str) -> tuple[str | None, str | None]:
-        """Return the site and the label of a group; None where it has none.
-
-        Parameters
-        ----------
-        group : str
-            A group of the plan.
-
-        Returns
-        -------
-        site : str or None
-        label : str or None
-        """
-        return self.sites.get(group), (
-            self._without_site(group) if self.has_labels else None
-        )
-
-    def _without_site(self, group: str) -> str:
-        return (
-            group.removeprefix(pair_label(self.sites[group], ""))
-            if self.by_site
-            else group
-        )
-
-    def groups_of(self, labels: Sequence[str], site: str | None) -> list[str | None]:
-        """Return the group of the cases of each label, all of one site.
-
-        Parameters
-        ----------
-        labels : sequence of str
-            The labels.
-        site : str or None
-            The site, where groups are made of sites.
-
-        Returns
-        -------
-        list of str or None
-            None where the plan has no such group.
-        """
-        if self.by_site:
-            own = self.group_of_site(site)
-            # "A: B" may be site A and label "B", or a site of that name: the plan says
-            # whose it is.
-            known, names = (
-                {g for g in self.groups if self.sites[g] == own},
-                [pair_label(own, l) for l in labels],
-            )
-        else:
-            known, names = set(self.groups), list(labels)
-        return [name if name in known else None for name in names]
-
-    def group_of_site(self, site: str | None) -> str:
-        """Return the group of a site, where groups are sites; refuse a site that has
-        none.
-        """
-        known = sorted(set(self.sites.values()))
-        if site is None:
-            raise ValueError(
-                "site must be given: every site has its own threshold, here"
-                f" {quoted(known)}"
-            )
-        if site not in known:
-            raise ValueError(
-                f"site must be one of the plan's, {quoted(known)}, got {site!r}"
-            )
-        return site
-
-
-# -- the plan --------------------------------------------------------------------------
-
-Word = Annotated[str, StringConstraints(max_length=200), AfterValidator(printable)]
-
-
-class ScoreRule(Part):
-    """The score that all sites use, with all its parameters."""
-
-    name: Name
-    parameters: Annotated[
-        dict[Word, bool | int | float | Word],
-        AfterValidator(lambda given: dict(sorted(given.items()))),
-    ] = Field(default={}, max_length=limits.MOST_FIELDS)
-
-    def __str__(self) -> str:
-        """Return the score as code writes it: raps(k_reg=5, penalty=0.01)."""
-        shown = [f"{name}={value}" for name, value in self.parameters.items()]
-        return f"{self.name}({', '.join(shown)})"
 
 
 class SiteKey(Part):
@@ -657,6 +247,11 @@ class Plan(PlanAttributes, AuthoredDocument):
     def is_masked(self) -> bool:
         """True if nothing but sums over all sites can be read."""
         return self.designs[0].message.is_masked  # the same in all groups
+
+    @property
+    def of_answers(self) -> bool:
+        """True if thresholds are of confidences, from which on cases are answered."""
+        return any(design.message.of_answers for design in self.designs)
 
     @property
     def is_open(self) -> bool:

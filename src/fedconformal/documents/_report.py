@@ -24,7 +24,7 @@ from fedconformal.documents._fields import (
     check_labels,
 )
 from fedconformal.documents._messages import AnyPayload, MaskedNumbers, MaskedPayload
-from fedconformal.documents._plan import ScoreRule
+from fedconformal.documents._score_rule import ScoreRule
 from fedconformal.documents._signing import SignedDocument
 
 

@@ -519,7 +519,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
             )
         parts = [
             prediction_sets(
-                self.calibration_,
+                self.calibration_.sets,
                 self.conformity_score_,
                 prediction[rows],
                 groups=None if labels is None else labels[rows],

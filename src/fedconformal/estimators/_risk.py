@@ -375,7 +375,7 @@ class FederatedRiskController(BaseEstimator):  # type: ignore[misc]
             )
         score = score_of(self.calibration_.plan.score)
         prediction = self._round_down(self._probabilities(X, score))
-        return prediction_sets(self.calibration_, score, prediction, groups=groups)
+        return prediction_sets(self.calibration_.sets, score, prediction, groups=groups)
 
     def _plan_options(self, risk: _Risk, score: Score) -> dict[str, Any]:
         same = (

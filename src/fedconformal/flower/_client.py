@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from flwr.clientapp import ClientApp
 
     from fedconformal import rounds
-    from fedconformal.documents import Calibration, Plan
-    from fedconformal.flower._sets import Thresholds
+    from fedconformal.documents import Calibration, Plan, Thresholds
 
 log = logging.getLogger("flwr.fedconformal")
 
@@ -71,9 +70,7 @@ def calibration_record(calibration: Calibration) -> ConfigRecord:
     >>> list(calibration_record(calibration))
     ['calibration']
     """
-    from fedconformal.flower._sets import Thresholds
-
-    return ConfigRecord({"calibration": Thresholds.of(calibration).model_dump_json()})
+    return ConfigRecord({"calibration": calibration.sets.model_dump_json()})
 
 
 def read_calibration(message: Message) -> Thresholds:
@@ -103,7 +100,7 @@ def read_calibration(message: Message) -> Thresholds:
     ...     calibration = read_calibration(message)
     ...     return calibration.predict_set([[0.9, 0.1], [0.4, 0.6]])
     """
-    from fedconformal.flower._sets import Thresholds
+    from fedconformal.documents import Thresholds
 
     for record in message.content.config_records.values():
         if isinstance(text := record.get("calibration"), str):

@@ -131,7 +131,8 @@ def count_cases(
     """Compare scores with the thresholds of their cases; an infinite threshold covers
     everything.
     """
-    refuse_answers(checked.whole.plan)
+    if not isinstance(checked, CheckQuestion):
+        refuse_answers(checked.whole.sets)
     thresholds = _thresholds_of_cases(checked, scores.size, groups, site)
     exact = scores.astype(
         np.result_type(scores, np.float64), copy=False

@@ -12,23 +12,7 @@ from fedconformal.protocol._calibrate import (
     everything_sentences,
     validate_reports,
 )
-from fedconformal.protocol._conformalize import (
-    class_numbers,
-    class_places,
-    conformalize,
-    group_names,
-    has_answers,
-    labels_in,
-    measure_cases,
-    predict_interval,
-    predict_set,
-    prediction_sets,
-    refuse_answers,
-    rows_by_site,
-    score_cases,
-    score_of,
-    simulate,
-)
+from fedconformal.protocol._conformalize import conformalize
 from fedconformal.protocol._federation import (
     describe_notes,
     describe_problems,
@@ -47,3 +31,19 @@ from fedconformal.protocol._report import (
     prepare,
     report,
 )
+from fedconformal.protocol._rows import group_names, rows_by_site
+from fedconformal.protocol._scoring import (
+    class_numbers,
+    class_places,
+    measure_cases,
+    score_cases,
+    score_of,
+)
+from fedconformal.protocol._sets import (
+    labels_in,
+    predict_interval,
+    predict_set,
+    prediction_sets,
+    refuse_answers,
+)
+from fedconformal.protocol._simulate import simulate

@@ -154,7 +154,7 @@ def pack_calibration(
     period of the cases, or for masked counts, it cannot.
     """
     whole, group = calibration.whole, calibration.group
-    protocol.refuse_answers(whole.plan)
+    protocol.refuse_answers(whole.sets)
     if calibration != (whole if group is None else whole[group]) or (
         group is None and whole.plan.is_grouped
     ):
