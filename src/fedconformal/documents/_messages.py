@@ -35,7 +35,8 @@ from fedconformal.documents._fields import (
 )
 
 if TYPE_CHECKING:
-    from fedconformal.documents._design import Design, SiteKind
+    from fedconformal.documents._design import Design
+    from fedconformal.documents._sites import SiteKind
 
 
 class Variant(Part):
