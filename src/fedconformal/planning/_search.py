@@ -42,7 +42,7 @@ _FEWEST, _MOST, _WORK = (
     64,
     400,
 )  # candidates judged one by one: _WORK over blocks and liars
-_ADDED = 3e8  # numbers added up to judge candidates together
+_ADDED = 2e8  # numbers added up to judge candidates together
 _TABLE = 2**23  # numbers of their tails that are held
 _FEW_CHOICES = 32  # of faulty sites, up to which candidates are judged together
 _WINDOW = np.arange(
@@ -427,6 +427,22 @@ class _OnNodes(_Laws):
         """Return P(C <= c) at the nodes: shape (rows, several, nodes)."""
         raise NotImplementedError
 
+    def _shares_below(self, ranks: Ints, sizes: Ints) -> Floats:
+        """Return P(number <= c) at the nodes, for ranks of shape (rows, blocks,
+        numbers): one axis more.
+
+        Many rows have the same ranks.
+        """
+        blocks = np.arange(sizes.size) * (int(sizes.max()) + 2)
+        keys = ranks + blocks[:, None]
+        _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+        n = np.broadcast_to(sizes[:, None], keys.shape).ravel()[first, None]
+        l = ranks.ravel()[first, None]
+        shares = special.betainc(
+            np.minimum(l, n), np.maximum(n - l + 1.0, 1.0), self.nodes
+        )
+        return np.asarray(np.where(l <= n, shares, 0.0)[which.reshape(keys.shape)])
+
     def moments(self, rows: Ints, ks: Ints) -> tuple[Floats, Floats]:
         missing = self.above - self.below(rows, ks)
         excess = missing @ self.widths
@@ -483,17 +499,7 @@ class _Edgeworth(_OnNodes):
             part[rows, self.blocks]
             for part in (self.candidates.ranks, self.candidates.weights)
         )
-        sizes = self.candidates.n_points[self.blocks]
-        keys = ranks + (np.arange(sizes.size) * (int(sizes.max()) + 2))[:, None]
-        _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-        n, l = (
-            np.broadcast_to(sizes[:, None], keys.shape).ravel()[first, None],
-            ranks.ravel()[first, None],
-        )
-        table = special.betainc(
-            np.minimum(l, n), np.maximum(n - l + 1.0, 1.0), self.nodes
-        )
-        p = np.where(l <= n, table, 0.0)[which.reshape(keys.shape)]
+        p = self._shares_below(ranks, self.candidates.n_points[self.blocks])
         cast = np.cumsum(votes, axis=2).astype(float)
         one, two, three = (
             np.einsum("kbi,kbin->kbn", np.diff(cast**power, axis=2, prepend=0), p)
@@ -549,24 +555,15 @@ class _Added(_OnNodes):
         for kind in range(len(kinds)):
             alike = np.flatnonzero(which.ravel() == kind)
             votes = Votes(candidates.counts, weights[alike[0]])
-            below = self._below_nodes(rows[alike])
+            ranks = candidates.ranks[rows[alike]]
+            below = np.moveaxis(self._shares_below(ranks, candidates.n_points), -1, 1)
+            below = below.reshape(-1, *ranks.shape[1:])
             for left in leave_out(votes.counts, goal.max_faulty):
                 tails = _tails_without(votes, left, below, needed)
                 tails = tails.reshape(alike.size, self.nodes.size, needed)
                 self.tails[alike] = np.maximum(
                     self.tails[alike], tails.transpose(0, 2, 1)
                 )
-
-    def _below_nodes(self, rows: Ints) -> Floats:
-        """Return P(number <= c) for each row and node: shape (rows times nodes, blocks,
-        numbers).
-        """
-        ranks, sizes = self.candidates.ranks[rows], self.candidates.n_points[:, None]
-        a = np.minimum(ranks, sizes)[..., None]
-        b = np.maximum(sizes - ranks + 1.0, 1.0)[..., None]
-        p = special.betainc(a, b, self.nodes)
-        p = np.where((ranks <= sizes)[..., None], p, 0.0)
-        return np.moveaxis(p, -1, 1).reshape(-1, *ranks.shape[1:])
 
     def below(self, rows: Ints, ks: Ints) -> Floats:
         return np.asarray(self.tails[self.place[rows, None], ks])
