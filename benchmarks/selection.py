@@ -53,9 +53,11 @@ def run(
 def _in_memory(n: int, repetitions: int) -> Iterator[Row]:
     plan = fc.plan(n_sites=10)
     scores = np.random.default_rng(7).random(n)
-    place = plan.ranks_for(n)[0][0] - 1
     answer = partial(fc.report, plan, site="A")
-    if answer(scores).value != np.partition(scores, place)[place]:
+    report = answer(scores)
+    rank, value = _sent(report)
+    place = rank - 1
+    if value != np.partition(scores, place)[place]:
         raise RuntimeError("the report does not hold the score of its rank")
     theirs = partial(np.partition, kth=place)
     in_place = partial(answer, in_place=True)
@@ -72,6 +74,14 @@ def _in_memory(n: int, repetitions: int) -> Iterator[Row]:
     ):
         result = _timed(ours, other, scores, repetitions)
         yield timed(name, f"{n:,} scores", result, words, goal=GOAL)
+
+
+def _sent(report: fc.Report) -> tuple[int, float]:
+    """The rank that a report answers, and the score that it holds."""
+    (level,) = report.payload.levels
+    (rank,) = level.ranks
+    (value,) = level.values
+    return rank, value
 
 
 def _timed(
@@ -128,15 +138,15 @@ def _write(path: Path, n: int, size: int) -> None:
 
 def _check(report: fc.Report, path: Path, n: int) -> None:
     """A small peak is worth nothing if the answer is wrong."""
+    rank, value = _sent(report)
     score = pl.col("score")
     below, upto = (
         pl.scan_parquet(path)
-        .select(below=(score < report.value).sum(), upto=(score <= report.value).sum())
+        .select(below=(score < value).sum(), upto=(score <= value).sum())
         .collect()
         .row(0)
     )
-    ((rank,),) = report.ranks
-    if report.n != n or not (math.isfinite(report.value) and below < rank <= upto):
+    if report.n != n or not (math.isfinite(value) and below < rank <= upto):
         raise RuntimeError(
             f"rank {rank} was asked, {below} scores are below the one sent"
         )

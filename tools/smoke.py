@@ -34,17 +34,24 @@ def scores_of(site: str) -> np.ndarray:
     return np.random.default_rng(len(site)).gamma(2.0, size=SIZES[site])
 
 
-def core() -> None:
-    """Plan, report, calibrate, predict and verify; what is missing names its extra."""
+def calibrated() -> fc.Calibration:
+    """Plan, report, calibrate, predict and verify, with the core alone."""
     plan = fc.plan(n_points=SIZES, numbers=2, score="absolute")
-    asked = [name for name in SIZES if name in plan.part.asked_names]
+    (design,) = plan.designs
     calibration = fc.calibrate(
-        plan, [fc.report(plan, scores_of(name), site=name) for name in asked]
+        plan,
+        [fc.report(plan, scores_of(name), site=name) for name in design.asked_names],
     )
     assert np.isfinite(calibration.threshold)
     assert all(finding.holds is not False for finding in fc.audit.verify(calibration))
     assert calibration.predict_interval(np.zeros(3)).shape[0] == 3
     assert fc.Calibration.from_json(calibration.to_json()) == calibration
+    return calibration
+
+
+def core() -> None:
+    """The whole story; what is missing names its extra."""
+    calibration = calibrated()
     assert "pip install '.[cli]'" in without_templates(calibration)
     assert "pip install '.[cli]'" in fedconformal("plan", code=2)
     for name in ("plots", "flower", "nvflare"):

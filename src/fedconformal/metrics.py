@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainccinv, betaincinv
 
 from fedconformal._util import Bools, Floats, all_rows, number_array, plain_array
+from fedconformal.laws._beta import beta_quantile
 
 __all__ = [
     "classification_coverage_score",
@@ -339,10 +339,10 @@ def clopper_pearson(
     failures = trials.astype(np.int64) - k
     # At k = 0 and k = n one beta distribution is degenerate, so its parameter is
     # replaced and the end set.
-    low = np.where(k == 0, 0.0, betaincinv(np.maximum(k, 1), failures + 1, tail))
-    high = np.where(
-        failures == 0, 1.0, betainccinv(k + 1, np.maximum(failures, 1), tail)
-    )
+    lowest = beta_quantile(np.maximum(k, 1), failures + 1, tail)
+    highest = beta_quantile(k + 1, np.maximum(failures, 1), tail, upper=True)
+    low = np.where(k == 0, 0.0, lowest)
+    high = np.where(failures == 0, 1.0, highest)
     return low, high
 
 

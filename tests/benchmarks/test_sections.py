@@ -83,16 +83,16 @@ def test_every_section_has_a_test():
     assert TINY.keys() | {"flower", "nvflare"} == bench.SECTIONS.keys()
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "sharpness",
-        *(
-            pytest.param(name, marks=pytest.mark.nightly)
-            for name in sorted({*TINY} - {"sharpness"})
-        ),
-    ],
-)
+LONG = {"collecting", "import", "pair", "planner", "private", "start", "votes"}
+"""Sections that take several seconds however small their sizes are."""
+
+
+def marked(name):
+    mark = pytest.mark.nightly if name in LONG else pytest.mark.slow
+    return pytest.param(name, marks=mark)
+
+
+@pytest.mark.parametrize("name", [marked(name) for name in sorted(TINY)])
 def test_a_section_runs(name):
     rows = tuple(bench.import_module(bench.SECTIONS[name]).run(**TINY[name]))
     assert rows

@@ -3,7 +3,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -31,6 +31,19 @@ def test_theorem_3_3_by_hand():
         conditional_coverage_bound(10, 100, 95, 10, delta=0.6)
 
 
+def number_of_successes(chances):
+    """Its distribution; scipy.stats.binom overflows with chances next to zero."""
+    masses = np.ones(1)
+    for chance in chances:
+        masses = np.convolve(masses, [1 - chance, chance])
+    return masses
+
+
+def test_the_number_of_successes_is_binomial_where_all_are_alike():
+    binomial = stats.binom.pmf(np.arange(31), 30, 0.3)
+    assert number_of_successes([0.3] * 30) == pytest.approx(binomial, abs=1e-15)
+
+
 @given(
     st.lists(
         st.floats(0, 1) | st.sampled_from([0.0, 0.001, 0.5, 1.0]),
@@ -38,15 +51,16 @@ def test_theorem_3_3_by_hand():
         max_size=30,
     )
 )
+@example([1.1e-308, 1.1e-308])
+@example([5e-324, 0.0])
 def test_ehm_bounds_the_distance(p):
     """Total variation of the number of successes from the binomial with the same
     mean.
     """
-    masses = np.ones(1)
-    for chance in p:
-        masses = np.convolve(masses, [1 - chance, chance])
-    m, mean = len(p), np.mean(p)
-    distance = np.abs(masses - stats.binom.pmf(np.arange(m + 1), m, mean)).sum() / 2
+    m = len(p)
+    masses = number_of_successes(p)
+    binomial = number_of_successes([np.mean(p)] * m)
+    distance = np.abs(masses - binomial).sum() / 2
     assert ehm_bound(p, lower=True) - 1e-12 <= distance <= ehm_bound(p) + 1e-12
     assert ehm_bound(p) * (m + 1) / m / 22 <= ehm_bound(p, lower=True) + 1e-12, (
         "the paper's form, C = 1/22"

@@ -3,7 +3,9 @@
 import math
 from fractions import Fraction
 from functools import cache
+from itertools import product
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -31,6 +33,53 @@ def correction(gamma, m, epsilon, cells=100, level=0.9):
     return math.ceil(
         2 / epsilon * math.log(cells / (1 - (1 - gamma * (1 - level)) ** (1 / m)))
     )
+
+
+class Algorithm:
+    """Algorithm 3 by hand: the table of all means, and the correction in 50 digits."""
+
+    def __init__(self, m, n, epsilon, cells, level):
+        self.m, self.n, self.epsilon, self.cells = m, n, epsilon, cells
+        self.level = Fraction(str(level))
+        self.table = coverage_table(m, n)
+
+    def correction(self, gamma):
+        with mpmath.workdps(50):
+            spent = gamma * (1 - self.level)
+            kept = mpmath.mpf(1) - mpmath.mpf(spent.numerator) / spent.denominator
+            miss = 1 - kept ** (mpmath.mpf(1) / self.m)
+            return int(mpmath.ceil(2 / self.epsilon * mpmath.log(self.cells / miss)))
+
+    def at(self, gamma, preferred):
+        """Ranks and correction; the preferred pair of several with the same mean."""
+        if gamma <= 0:
+            return None
+        raised = float(self.level / (1 - gamma * (1 - self.level)))
+        valid = np.where(self.table < raised, 2.0, self.table)
+        if valid.min() > 1:
+            return None
+        l, k = preferred
+        if valid[l - 1, k - 1] > valid.min() + 1e-12:
+            l, k = (int(i) + 1 for i in np.unravel_index(valid.argmin(), valid.shape))
+        return (l, k), self.correction(gamma)
+
+    def lowest_mean(self):
+        """The smallest mean at corrected ranks, each pair at the largest gamma that has
+        it, in steps of 1e-9; infinite if no gamma leaves a rank.
+        """
+        means = np.sort(self.table[self.table > float(self.level)])
+        alone = np.diff(means, prepend=float(self.level)) > 3e-9
+        found = [math.inf]
+        for mean in means[alone].tolist():
+            spent = (1 - float(self.level) / (mean - 1e-9)) / float(1 - self.level)
+            gamma = Fraction(math.floor(spent * 1e9), 10**9)
+            if not 0 < gamma < 1:
+                continue
+            for l, k in np.argwhere(np.abs(self.table - mean) < 1e-12) + 1:
+                rank = l + self.correction(gamma)
+                if rank < self.n:
+                    found.append(float(self.table[rank - 1, k - 1]))
+        return min(found)
 
 
 class TestAlgorithm3:
@@ -76,6 +125,44 @@ class TestAlgorithm3:
         )
         assert best == pytest.approx(0.99428, abs=5e-6)
         check(plan.designs[0])
+
+    @pytest.mark.parametrize(
+        ("m", "n", "epsilon", "cells", "level"),
+        [
+            (10, 500, 1.0, 100, 0.9),
+            (5, 50, 10.0, 100, 0.9),
+            (2, 60, 20.0, 20, 0.8),
+            (1, 300, 5.0, 50, 0.9),
+            *(
+                pytest.param(*case, marks=pytest.mark.slow)
+                for case in product(
+                    (2, 5, 10, 30), (50, 200, 500), (1.0, 5.0, 30.0), (20, 100), (0.9,)
+                )
+            ),
+            pytest.param(10, 500, 1.0, 100, 0.95, marks=pytest.mark.slow),
+            pytest.param(80, 400, 2.0, 100, 0.8, marks=pytest.mark.slow),
+        ],
+    )
+    def test_is_what_the_stated_gamma_gives(self, m, n, epsilon, cells, level):
+        """Ranks, correction and votes follow from gamma; no smaller gamma gives the
+        same, and no gamma at all a smaller mean.
+        """
+        by_hand = Algorithm(m, n, epsilon, cells, level)
+        bins = fc.Bins.uniform(0, 1, cells)
+        plan = paper(m, n, epsilon, bins=bins, confidence_level=level)
+        lowest = by_hand.lowest_mean()
+        if not plan.feasible:
+            assert lowest == math.inf
+            return
+        (ranks,) = plan.message.levels
+        pair = ranks.local_rank, plan.server_rank
+        stated = pair, ranks.correction
+        assert by_hand.at(ranks.gamma, pair) == stated
+        assert by_hand.at(ranks.gamma - Fraction(1, 10**9), pair) != stated
+        mean = by_hand.table[ranks.local_rank + ranks.correction - 1, pair[1] - 1]
+        assert mean == pytest.approx(lowest, abs=1e-12)
+        check(plan.designs[0])
+        assert plan.guarantee.mean >= level - 1e-12
 
     def test_is_infeasible_where_theory_says_so(self):
         """Theory, section 6: no gamma leaves a rank at 5 sites of 200 with epsilon 1

@@ -5,9 +5,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import smoke
 import yaml
 from check_dist import extras, relative_links
-from smoke import SMOKE
 
 from fedconformal import __version__
 
@@ -64,12 +64,22 @@ def test_the_oldest_dependencies_are_the_lower_bounds():
 
 
 def test_every_extra_has_a_smoke_test_and_every_dependency_an_upper_bound():
-    assert set(SMOKE) == set(extras())
+    assert set(smoke.SMOKE) == set(extras())
     optional = [
         PROJECT["optional-dependencies"][extra] for extra in set(extras()) - {"core"}
     ]
     for line in sum(optional, PROJECT["dependencies"]):
         assert "<" in line or line.startswith("fedconformal["), line
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "extra", [smoke.calibrated, smoke.excel, smoke.sklearn, smoke.private, smoke.web]
+)
+def test_what_the_wheel_is_tried_with_works_here(extra, tmp_path, monkeypatch):
+    """Those that need no other environment: the rest is tried with the wheel alone."""
+    monkeypatch.chdir(tmp_path)
+    extra()
 
 
 def targets():

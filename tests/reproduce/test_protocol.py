@@ -15,6 +15,7 @@ from reproduce.methods import (
     AVERAGE_NEXT,
     CENTRALISED,
     METHODS,
+    PAPER,
     PRIVATE_METHODS,
     QQ,
     SINGLE,
@@ -195,9 +196,9 @@ def test_private_thresholds_are_edges_of_the_papers_bins_and_infinite_without_a_
             for seed in (0, 0)
         ]
         assert found[0] == found[1]  # seeded: this is a simulation
-        analysis = "paper" if "paper" in method.name else "tight"
+        analysis = "paper" if method.name == PAPER else "curve"
         feasible = private_plan(5, 200, 0.9, method.epsilon, analysis).feasible
-        assert feasible == (analysis == "tight" or method.epsilon > 1)
+        assert feasible == (analysis == "curve" or method.epsilon > 1)
         assert (
             np.isclose(edges, found[0], rtol=0, atol=1e-9).any()
             if feasible

@@ -29,6 +29,7 @@ import numpy as np
 from scipy import special
 
 from fedconformal._util import Bools, Floats, Ints, rank_of
+from fedconformal.laws._beta import binomial_cdf
 
 TAIL_ERROR = 1e-11
 """Added to every tail probability of the noise: more than all rounding and truncation
@@ -523,7 +524,7 @@ def bound_tail(n: int, total: float, risk: float) -> float:
     distance = special.xlogy(mean, mean / risk) + special.xlogy(
         1 - mean, (1 - mean) / (1 - risk)
     )
-    bentkus = math.e * float(special.bdtr(math.ceil(total - _TIE), n, risk))
+    bentkus = math.e * float(binomial_cdf(math.ceil(total - _TIE), n, risk))
     return min(math.exp(-n * float(distance)), bentkus, 1.0)
 
 
@@ -624,10 +625,8 @@ def first_answered(
         None if no setting passes.
     """
     n, k = (np.cumsum(np.asarray(counts)[::-1])[::-1] for counts in (answered, wrong))
-    passes = (n > 0) & (
-        special.bdtr(k, np.maximum(n, 1), float(risk))
-        <= float(delta) / starts * (1 - _TIE)
-    )
+    most = float(delta) / starts * (1 - _TIE)
+    passes = (n > 0) & (binomial_cdf(k, n, float(risk)) <= most)
     lowest = None
     for start in {(i * len(passes)) // starts - 1 for i in range(1, starts + 1)} - {-1}:
         place = start

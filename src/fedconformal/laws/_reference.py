@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
 from fedconformal import _util
 from fedconformal._util import Floats
+from fedconformal.laws._beta import beta_quantile
 from fedconformal.laws._coverage import CoverageLaw
 from fedconformal.laws._federation import Federation
 from fedconformal.laws._sites import Distortion, Shifted, integrate
@@ -387,10 +387,8 @@ def _edges(sites: Shifted) -> Floats:
     """
     a, b, proper = sites.base.shape
     marks = [np.linspace(0.0, 1.0, 17)]
-    lows, highs = (
-        special.betaincinv(a, b, _TAIL)[proper],
-        1 - special.betaincinv(b, a, _TAIL)[proper],
-    )
+    lows = beta_quantile(a, b, _TAIL)[proper]
+    highs = 1 - beta_quantile(b, a, _TAIL)[proper]
     for low, high, block in zip(
         lows, highs, np.nonzero(proper)[0].tolist(), strict=True
     ):

@@ -18,6 +18,7 @@ from scipy import special
 
 from fedconformal import _util
 from fedconformal._util import Bools, Floats, Ints
+from fedconformal.laws._beta import beta_quantile
 
 MEAN_ERROR = 1e-12
 """Means are exact to this much, absolutely (``make bench``, section accuracy)."""
@@ -348,13 +349,10 @@ def equal_quantile(
     """Return the coverage with this mass above it (``upper``), or below it."""
     l, k = np.asarray(l, float), np.asarray(k, float)
     if upper:
-        return np.asarray(
-            1.0
-            - special.betaincinv(n - l + 1, l, special.betaincinv(m - k + 1, k, mass))
-        )
-    return np.asarray(
-        special.betaincinv(l, n - l + 1, special.betaincinv(k, m - k + 1, mass))
-    )
+        above = beta_quantile(m - k + 1, k, mass)
+        return np.asarray(1.0 - beta_quantile(n - l + 1, l, above))
+    below = beta_quantile(k, m - k + 1, mass)
+    return beta_quantile(l, n - l + 1, below)
 
 
 def equal_moments(m: int, n: int, l: ArrayLike, k: ArrayLike) -> tuple[Floats, Floats]:

@@ -15,7 +15,9 @@ from fedconformal._util import Floats, Ints
 
 Places = NDArray[np.intp]
 
-_MOST_SITES = 64
+MOST_ADDED = 64
+"""Sites up to which votes are added up site by site."""
+
 _MOST_SUMS = 2**16
 
 
@@ -480,7 +482,7 @@ def worth_adding(votes: Votes, rows: int, *, digits: bool) -> bool:
     The costs are rough, in microseconds: of the calls, and of the numbers that they
     work on.
     """
-    if votes.n_sites > _MOST_SITES or votes.total > _MOST_SUMS:
+    if votes.n_sites > MOST_ADDED or votes.total > _MOST_SUMS:
         return False
     sums = float(np.cumsum(votes.by_site[votes.one_by_one]).sum())
     outcomes = votes.cast.shape[1] + 1

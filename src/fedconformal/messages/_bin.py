@@ -9,16 +9,17 @@ corrected rank than l_cor.
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedconformal._text import count
-from fedconformal._util import Ints
+from fedconformal._util import Floats, Ints
 from fedconformal.documents import (
     Advice,
     Bin,
@@ -48,6 +49,11 @@ _NO_RANK, _NO_GAMMA = (
     Fraction(999, 1000),
     Fraction(1, 2),
 )  # of a plan that cannot be given
+_STEPS = 10**9  # of gamma between 0 and 1
+_NEAR = 2  # steps by which rounding may mistake a gamma
+_FEW_GAMMAS = [Fraction(1, 10**6)] + [
+    Fraction(digit, 10**power) for power in (4, 3, 2, 1) for digit in (1, 2, 5)
+]
 
 
 @MESSAGES.register
@@ -415,23 +421,29 @@ class _Search:
     n_missing: int = 0
 
     def best(self) -> tuple[BinLevel, int] | None:
-        """Return ranks and votes; None if no gamma leaves a rank that a site has."""
+        """Return ranks and votes; None if no gamma leaves a rank that a site has.
 
-        def corrected_mean(found: tuple[BinLevel, int]) -> float:
-            ranks, votes = found
-            return _exact_mean(
-                self.m, self.n, ranks.local_rank + ranks.correction, votes
-            )
-
+        As gamma rises, the correction falls, and the ranks are those of ever higher
+        levels. So the best gamma of a pair of ranks is the largest that has it. The
+        plan states the smallest gamma with the same pair and correction, which leaves
+        most of the guarantee.
+        """
         if self.n_missing >= self.m:
             return None
         if self.gamma is not None:
             return self._at_gamma(self.gamma)
-        candidates = (
-            (self._with_votes(votes), votes) for votes in range(1, self.m + 1)
-        )
-        found = [(ranks, votes) for ranks, votes in candidates if ranks is not None]
-        return min(found, key=corrected_mean, default=None)
+        best: tuple[BinLevel, int] | None = None
+        lowest = self._bound_mean()
+        for corrected_mean, start, stop in self._candidates(lowest):
+            if best is not None and corrected_mean >= lowest:
+                break
+            found = self._at_gamma(_steps(stop))
+            if found is None:
+                continue
+            mean = self._corrected_mean(found)
+            if best is None or mean < lowest:
+                best, lowest = self._with_least_gamma(found, start, stop), mean
+        return best
 
     def _at_gamma(self, gamma: Fraction) -> tuple[BinLevel, int] | None:
         """Return the ranks of the marginal criterion at the raised level, the local one
@@ -448,75 +460,154 @@ class _Search:
             ranks[1],
         )
 
-    def _with_votes(self, votes: int) -> BinLevel | None:
-        """Return the smallest corrected rank with these votes; None if it is above
-        those of a site.
+    def _corrected_mean(self, found: tuple[BinLevel, int]) -> float:
+        ranks, votes = found
+        corrected = ranks.local_rank + ranks.correction
+        return _exact_mean(self.m, self.n, corrected, votes)
 
-        A pair (l, k) is that of every level from the next smaller mean to M_{l,k}. The
-        correction falls with gamma, so the best gamma of a pair raises the level to
-        M_{l,k}: one candidate for each local rank.
+    def _bound_mean(self) -> float:
+        """Return the mean coverage at the corrected ranks of the best of a few gammas;
+        1 if none of them has a plan.
         """
-        best: BinLevel | None = None
-        for rank in range(self._least_rank(votes), self.n):
-            if best is not None and rank >= best.local_rank + best.correction:
-                break
-            reach = Fraction(self._reach(rank, votes) - _MARGIN)
-            gamma = Fraction(
-                math.floor((1 - self.level / reach) / (1 - self.level) * 10**9), 10**9
-            )
-            if not 0 < gamma < 1:
-                continue
-            correction = self.correction(1 - gamma * (1 - self.level))
-            corrected = rank + correction
-            if corrected < self.n and (
-                best is None or corrected < best.local_rank + best.correction
-            ):
-                best = BinLevel(
-                    gamma=self._least_gamma(correction),
-                    local_rank=rank,
-                    correction=correction,
-                )
-        return best
+        plans = (self._at_gamma(gamma) for gamma in _FEW_GAMMAS)
+        means = (self._corrected_mean(found) for found in plans if found is not None)
+        return min(means, default=1.0)
 
-    def _least_gamma(self, correction: int) -> Fraction:
-        """Return the smallest gamma with this correction, which leaves most of the
-        guarantee.
+    def _candidates(self, highest: float) -> Iterator[tuple[float, int, int]]:
+        """Yield the mean at the corrected ranks, and the smallest and largest gamma in
+        steps, of each pair that some gamma has; the smallest mean first.
+
+        Pairs with a mean above ``highest`` are left out.
         """
+        ranks, votes, low, high = self._chosen_pairs(highest)
+        start = np.floor(self._spent(low) * _STEPS).astype(np.int64) + 1
+        stop = np.floor(self._spent(high - _MARGIN) * _STEPS).astype(np.int64)
+        start = np.maximum(start, 1)
+        stop = np.minimum(stop, _STEPS - 1)
+        possible = start <= stop
+        ranks, votes = ranks[possible], votes[possible]
+        start, stop = start[possible], stop[possible]
+        corrected = ranks + self._corrections(stop / _STEPS * float(1 - self.level))
+        means = np.ones(ranks.size)
+        possible = corrected < self.n
+        means[possible] = equal_moments(
+            self.m, self.n, corrected[possible], votes[possible]
+        )[0]
+        for i in np.lexsort([votes, means])[: np.count_nonzero(possible)]:
+            yield float(means[i]), int(start[i]), int(stop[i])
+
+    def _chosen_pairs(self, highest: float) -> tuple[Ints, Ints, Floats, Floats]:
+        """Return the pairs with means from the level to ``highest`` that are chosen at
+        some level: ranks, votes, and the levels above and up to which they are.
+
+        A level has the pair of the smallest mean among those that reach it. So a pair
+        is chosen above all that pairs of smaller means reach.
+        """
+        every = np.arange(1, self.m + 1)
+        first = self._first_ranks(every, float(self.level) - _MARGIN)
+        after = self._first_ranks(every, highest)
+        if highest >= 1:  # there may be many pairs, and few that leave room
+            after = np.minimum(after, self.n - self._least_correction())
+        several = np.maximum(after - first, 0)
+        votes = np.repeat(every, several)
+        skipped = np.repeat(np.cumsum(several) - several, several)
+        ranks = np.repeat(first, several) + np.arange(votes.size) - skipped
+        means, variances = equal_moments(self.m, self.n, ranks, votes)
+        reach = self._reach(ranks, votes) if self.n_missing else means
+        order = np.lexsort([ranks, variances, means])
+        highest_before = np.maximum.accumulate(
+            np.append(float(self.level), reach[order])
+        )[:-1]
+        order = order[chosen := reach[order] > highest_before]
+        return ranks[order], votes[order], highest_before[chosen], reach[order]
+
+    def _first_ranks(self, votes: Ints, level: float) -> Ints:
+        """Return the smallest local ranks with means of a level or more; n + 1 where
+        there is none.
+        """
+        low, high = np.zeros_like(votes), np.full_like(votes, self.n + 1)
+        while (high - low > 1).any():
+            middle = np.clip((low + high) // 2, 1, self.n)
+            is_enough = equal_moments(self.m, self.n, middle, votes)[0] >= level
+            wide = high - low > 1
+            high = np.where(wide & is_enough, middle, high)
+            low = np.where(wide & ~is_enough, middle, low)
+        return high
+
+    def _spent(self, levels: Floats) -> Floats:
+        """Return the gammas that raise the level to these levels."""
+        return (1 - float(self.level) / levels) / float(1 - self.level)
+
+    def _with_least_gamma(
+        self, found: tuple[BinLevel, int], start: int, stop: int
+    ) -> tuple[BinLevel, int]:
+        """Return the same ranks, correction and votes with the smallest gamma that has
+        them, in steps of at most ``stop``, and about ``start`` at least.
+        """
+
+        def is_same(step: int) -> bool:
+            other = self._at_gamma(_steps(step))
+            if other is None:
+                return False
+            alike = (other[0].local_rank, other[0].correction, other[1])
+            return alike == (found[0].local_rank, found[0].correction, found[1])
+
+        guess = max(start, self._least_step(found[0].correction))
+        low, high = max(1, guess - _NEAR), min(guess + _NEAR, stop)
+        if is_same(low) or not is_same(high):
+            low, high = 1, stop
+        step = low + bisect_left(range(low, high), True, key=is_same)
+        least = self._at_gamma(_steps(step))
+        assert least is not None
+        return least
+
+    def _least_step(self, correction: int) -> int:
+        """Return the smallest gamma with a correction, in steps, but for rounding."""
         miss = self.n_cells * math.exp(-float(self.epsilon) * correction / 2)
+        if miss >= 1:
+            return _STEPS
         spent = -math.expm1(self.m * math.log1p(-miss)) / float(1 - self.level)
-        gamma = Fraction(
-            math.ceil(spent * 10**9) + 1, 10**9
-        )  # the audit may round otherwise
-        while self.correction(1 - gamma * (1 - self.level)) > correction:  # by rounding
-            gamma += Fraction(1, 10**9)
-        return gamma
+        return math.ceil(spent * _STEPS)
 
-    def _reach(self, local_rank: int, server_rank: int) -> float:
-        """Highest level that these ranks reach, whichever sites are missing."""
-        left = self.m - self.n_missing
-        whole = _exact_mean(self.m, self.n, local_rank, server_rank)
-        return (
-            min(whole, _exact_mean(left, self.n, local_rank, left))
-            if self.n_missing
-            else whole
-        )
-
-    def _least_rank(self, votes: int) -> int:
-        """Smallest local rank that reaches the level with these votes."""
-
-        def is_enough(rank: int) -> bool:
-            return (
-                _exact_mean(self.m, self.n, rank, votes) >= float(self.level) - _MARGIN
-            )
-
-        return 1 + bisect_left(range(1, self.n + 1), True, key=is_enough)
+    def _corrections(self, spent: Floats) -> Ints:
+        """Distances below the aim that no site's cell exceeds, but for probabilities
+        ``spent``.
+        """
+        miss = -np.expm1(np.log1p(-spent) / self.m)  # of each site
+        distances = 2 / float(self.epsilon) * np.log(self.n_cells / miss)
+        return np.asarray(np.ceil(distances).astype(np.int64))
 
     def correction(self, kept: Fraction) -> int:
         """Distance below its aim that no site's cell exceeds, with probability at least
         ``kept``.
         """
-        miss = 1 - float(kept) ** (1 / self.m)
-        return math.ceil(2 / float(self.epsilon) * math.log(self.n_cells / miss))
+        return int(self._corrections(np.array(float(1 - kept))))
+
+    def _least_correction(self) -> int:
+        """Return a correction that none falls below."""
+        return self.correction(self.level) - 1
+
+    def _may_have_plan(self) -> bool:
+        """Return whether the pairs that need the votes of all sites leave a rank, which
+        have the smallest local ranks.
+        """
+        votes = np.array([self.m])
+        first = int(self._first_ranks(votes, float(self.level) - _MARGIN)[0])
+        ranks = np.arange(first, self.n - self._least_correction())
+        gammas = self._spent(self._reach(ranks, self.m) - _MARGIN)
+        some = (gammas >= 1 / _STEPS) & (gammas < 1)
+        corrections = self._corrections(gammas[some] * float(1 - self.level))
+        return bool((ranks[some] + corrections < self.n).any())
+
+    def _reach(self, ranks: Ints, votes: ArrayLike) -> Floats:
+        """Return the highest levels that these pairs reach, whichever sites are
+        missing.
+        """
+        means = equal_moments(self.m, self.n, ranks, votes)[0]
+        if not self.n_missing:
+            return means
+        left = self.m - self.n_missing
+        return np.minimum(means, equal_moments(left, self.n, ranks, left)[0])
 
     def advise(self, n_levels: int) -> Advice:
         """Return the size, or the epsilon, that would suffice."""
@@ -525,14 +616,12 @@ class _Search:
 
         def has_plan(n: int, epsilon: Fraction) -> bool:
             other = replace(self, n=n, epsilon=epsilon)
-            found = (
-                other._with_votes(self.m)
-                if self.gamma is None
-                else other._at_gamma(self.gamma)
-            )
-            return (
-                found is not None
-            )  # the smallest local rank goes with the votes of all sites
+            if self.gamma is not None:
+                return other._at_gamma(self.gamma) is not None
+            if not other._may_have_plan():
+                return False
+            # With missing sites another pair may be the one that a level has.
+            return self.n_missing == 0 or other.best() is not None
 
         points = smallest(lambda n: has_plan(n, self.epsilon), start=1, stop=_LARGEST_N)
         step = smallest(
@@ -543,6 +632,11 @@ class _Search:
         return Advice(
             n_points=points, epsilon=None if step is None else two_digits(step)
         )
+
+
+def _steps(count: int) -> Fraction:
+    """Return a gamma of this many steps."""
+    return Fraction(count, _STEPS)
 
 
 # While an epsilon that would suffice is sought, the same sites are asked again and

@@ -2,16 +2,17 @@
 best.
 
 Equal sites that send one number are searched exhaustively, in closed form. Other
-candidates are ordered by an approximation of the votes; those that look best are judged
-by the distribution of the coverage, integrated over few nodes, and the one that is
-chosen is confirmed by the exact distribution.
+candidates are ordered by an approximation of the votes; as many as there is time for
+are judged by the distribution of the coverage, integrated over few nodes, and the one
+that is chosen is confirmed by the exact distribution. Of small federations, whose few
+votes the approximation cannot tell apart, all candidates are judged.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
@@ -22,9 +23,9 @@ from scipy import special
 
 from fedconformal._util import Bools, Floats, Ints
 from fedconformal.laws import OrderStatistics, exact_cdf, exact_mean
-from fedconformal.laws._federation import Federation
+from fedconformal.laws._federation import Federation, leave_out, n_choices
 from fedconformal.laws._sites import equal_cdf, equal_moments, legendre
-from fedconformal.laws._votes import honest_counts
+from fedconformal.laws._votes import MOST_ADDED, Votes, added_tails, honest_counts
 from fedconformal.planning._ballot import Candidates
 from fedconformal.planning.criteria import Goal, Outcomes
 
@@ -40,7 +41,10 @@ _FEWEST, _MOST, _WORK = (
     8,
     64,
     400,
-)  # candidates judged by their distribution: _WORK over blocks and liars
+)  # candidates judged one by one: _WORK over blocks and liars
+_ADDED = 2e8  # numbers added up to judge candidates together
+_TABLE = 2**23  # numbers of their tails that are held
+_FEW_CHOICES = 32  # of faulty sites, up to which candidates are judged together
 _WINDOW = np.arange(
     -4, 9
 )  # votes that are judged together, from the approximation's number on
@@ -128,27 +132,43 @@ def search(
     rows = np.flatnonzero(last >= first)
     if not rows.size:
         return []
-    screen, ends = _Edgeworth(candidates, goal), (first[rows], last[rows])
-    ks = screen.smallest_valid(rows, *ends, (first + last)[rows] // 2, np.arange(3))
-    hopeless = ks > ends[1]
-    ks, costs = screen.climb(rows, np.minimum(ks, ends[1]), ends[1])
+    screen = _Edgeworth(candidates, goal)
+    order, guess = screen.rank(rows, first[rows], last[rows])
+    rows = rows[order]
+    limits = first[rows], last[rows], guess[order]
+    together = _count_together(candidates, goal)
+    if rows.size > 1 and together >= _FEWEST:
+        some = slice(0, together)
+        law = _Added(candidates, rows[some], goal)
+        choices = law.search(*(part[some] for part in (rows, *limits)))
+        if goal.max_faulty and goal.max_missing:
+            return choices  # few of which may tolerate both
+        accepted = (
+            each for each in choices if accepts is None or accepts(candidates, each.row)
+        )
+        return list(islice(accepted, _MOST))
+    return _judge_one_by_one(candidates, goal, rows, limits, accepts)
+
+
+def _judge_one_by_one(
+    candidates: Candidates,
+    goal: Goal,
+    rows: Ints,
+    limits: tuple[Ints, Ints, Ints],
+    accepts: Callable[[Candidates, int], bool] | None,
+) -> list[Choice]:
+    """Return the valid choices among the first candidates that are accepted."""
     judged = max(
         _FEWEST, min(_MOST, _WORK // (candidates.n_points.size * (1 + goal.max_faulty)))
     )
-    order = (
-        i
-        for i in np.lexsort([costs, hopeless])
-        if accepts is None or accepts(candidates, int(rows[i]))
-    )
-    laws = (
-        (_Votes(candidates, int(rows[i]), goal, is_exact=rows.size == 1), i)
-        for i in order
-    )
-    choices = (
-        law.search(int(ends[0][i]), int(ends[1][i]), int(ks[i]), _WINDOW)
-        for law, i in laws
-    )
-    return list(islice(chain.from_iterable(islice(choices, 2 * judged)), judged))
+
+    def choices() -> Iterator[list[Choice]]:
+        for row, first, last, guess in zip(rows.tolist(), *limits, strict=True):
+            if accepts is None or accepts(candidates, row):
+                law = _Votes(candidates, row, goal, is_exact=rows.size == 1)
+                yield law.search(int(first), int(last), int(guess), _WINDOW)
+
+    return list(islice(chain.from_iterable(islice(choices(), 2 * judged)), judged))
 
 
 def confirm(choice: Choice, goal: Goal) -> list[Choice]:
@@ -199,10 +219,7 @@ class _Laws:
         would.
         """
         criterion = self.goal.criterion
-        outcomes = Outcomes(
-            partial(self.moments, rows, ks), partial(self.cdf, rows, ks)
-        )
-        margin = criterion.margin(outcomes, self.goal)
+        margin = self._margins(rows, ks)
         if not self.is_exact:
             return np.asarray(margin > -self.doubt)
         error = criterion.margin_error(self.goal)
@@ -213,6 +230,13 @@ class _Laws:
             )
             valid[i, j] = criterion.settles(referee, self.goal)
         return np.asarray(valid)
+
+    def _margins(self, rows: Ints, ks: Ints) -> Floats:
+        """Return the margins by which they satisfy the criterion."""
+        outcomes = Outcomes(
+            partial(self.moments, rows, ks), partial(self.cdf, rows, ks)
+        )
+        return self.goal.criterion.margin(outcomes, self.goal)
 
     def costs(self, rows: Ints, ks: Ints) -> Floats:
         """Return the costs of one number of votes for each row."""
@@ -403,6 +427,22 @@ class _OnNodes(_Laws):
         """Return P(C <= c) at the nodes: shape (rows, several, nodes)."""
         raise NotImplementedError
 
+    def _shares_below(self, ranks: Ints, sizes: Ints) -> Floats:
+        """Return P(number <= c) at the nodes, for ranks of shape (rows, blocks,
+        numbers): one axis more.
+
+        Many rows have the same ranks.
+        """
+        blocks = np.arange(sizes.size) * (int(sizes.max()) + 2)
+        keys = ranks + blocks[:, None]
+        _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+        n = np.broadcast_to(sizes[:, None], keys.shape).ravel()[first, None]
+        l = ranks.ravel()[first, None]
+        shares = special.betainc(
+            np.minimum(l, n), np.maximum(n - l + 1.0, 1.0), self.nodes
+        )
+        return np.asarray(np.where(l <= n, shares, 0.0)[which.reshape(keys.shape)])
+
     def moments(self, rows: Ints, ks: Ints) -> tuple[Floats, Floats]:
         missing = self.above - self.below(rows, ks)
         excess = missing @ self.widths
@@ -439,6 +479,18 @@ class _Edgeworth(_OnNodes):
             np.concatenate(part) for part in zip(*parts, strict=True)
         )
 
+    def rank(self, rows: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints]:
+        """Return an order of the rows, the most promising first, and the best votes.
+
+        Of those that seem valid the cheapest come first, and then those that seem
+        closest to be valid.
+        """
+        ks = self.smallest_valid(rows, first, last, (first + last) // 2, np.arange(3))
+        hopeless = ks > last
+        ks, costs = self.climb(rows, np.minimum(ks, last), last)
+        key = np.where(hopeless, -self._margins(rows, last[:, None])[:, 0], costs)
+        return np.lexsort([key, hopeless]), ks
+
     def _votes(self, rows: slice) -> tuple[Floats, Floats, Floats]:
         """Return mean, standard deviation and skewness of the votes: shape (candidates,
         nodes).
@@ -447,17 +499,7 @@ class _Edgeworth(_OnNodes):
             part[rows, self.blocks]
             for part in (self.candidates.ranks, self.candidates.weights)
         )
-        sizes = self.candidates.n_points[self.blocks]
-        keys = ranks + (np.arange(sizes.size) * (int(sizes.max()) + 2))[:, None]
-        _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-        n, l = (
-            np.broadcast_to(sizes[:, None], keys.shape).ravel()[first, None],
-            ranks.ravel()[first, None],
-        )
-        table = special.betainc(
-            np.minimum(l, n), np.maximum(n - l + 1.0, 1.0), self.nodes
-        )
-        p = np.where(l <= n, table, 0.0)[which.reshape(keys.shape)]
+        p = self._shares_below(ranks, self.candidates.n_points[self.blocks])
         cast = np.cumsum(votes, axis=2).astype(float)
         one, two, three = (
             np.einsum("kbi,kbin->kbn", np.diff(cast**power, axis=2, prepend=0), p)
@@ -481,6 +523,79 @@ class _Edgeworth(_OnNodes):
             / math.sqrt(2 * math.pi)
         )
         return np.asarray(np.clip(special.ndtr(z) + tilt, 0.0, 1.0))
+
+
+def _count_together(candidates: Candidates, goal: Goal) -> int:
+    """Return how many candidates may be judged together; 0 where their votes are better
+    counted otherwise.
+    """
+    choices = n_choices(candidates.counts, goal.max_faulty)
+    sites = candidates.n_sites - goal.max_faulty
+    votes = int(candidates.finite_votes.max())
+    if choices > _FEW_CHOICES or sites > MOST_ADDED:
+        return 0
+    sums = votes * (2 * _NODES + 1)
+    added = choices * sites * (candidates.numbers + 1) * sums / 2
+    return int(min(_ADDED / added, _TABLE / sums))
+
+
+class _Added(_OnNodes):
+    """Distributions of many candidates at once, the votes added up site by site."""
+
+    def __init__(self, candidates: Candidates, rows: Ints, goal: Goal) -> None:
+        super().__init__(candidates, goal)
+        self.place = np.zeros(len(candidates), dtype=np.int64)
+        self.place[rows] = np.arange(rows.size)
+        needed = int(candidates.finite_votes[rows].max()) + 2
+        self.tails = np.zeros((rows.size, needed, self.nodes.size))
+        weights = candidates.weights[rows]
+        kinds, which = np.unique(
+            weights.reshape(rows.size, -1), axis=0, return_inverse=True
+        )
+        for kind in range(len(kinds)):
+            alike = np.flatnonzero(which.ravel() == kind)
+            votes = Votes(candidates.counts, weights[alike[0]])
+            ranks = candidates.ranks[rows[alike]]
+            below = np.moveaxis(self._shares_below(ranks, candidates.n_points), -1, 1)
+            below = below.reshape(-1, *ranks.shape[1:])
+            for left in leave_out(votes.counts, goal.max_faulty):
+                tails = _tails_without(votes, left, below, needed)
+                tails = tails.reshape(alike.size, self.nodes.size, needed)
+                self.tails[alike] = np.maximum(
+                    self.tails[alike], tails.transpose(0, 2, 1)
+                )
+
+    def below(self, rows: Ints, ks: Ints) -> Floats:
+        return np.asarray(self.tails[self.place[rows, None], ks])
+
+    def search(self, rows: Ints, first: Ints, last: Ints, guess: Ints) -> list[Choice]:
+        """Return the valid choices with the best number of votes, the best first."""
+        ks = self.smallest_valid(rows, first, last, guess, _WINDOW)
+        valid = ks <= last
+        rows, ks, last = rows[valid], ks[valid], last[valid]
+        ks, costs = self.climb(rows, ks, last)
+        means, variances = (part[:, 0] for part in self.moments(rows, ks[:, None]))
+        return [
+            Choice(
+                self.candidates,
+                int(rows[i]),
+                int(ks[i]),
+                float(means[i]),
+                float(variances[i]),
+                is_exact=False,
+            )
+            for i in np.argsort(costs, kind="stable")
+        ]
+
+
+def _tails_without(votes: Votes, left: Ints, below: Floats, needed: int) -> Floats:
+    """Return P(votes >= k) for k below ``needed`` if all sites but those that are left
+    cast all their votes.
+    """
+    lies = int((votes.counts - left) @ votes.by_site)
+    honest = Votes(left, votes.weights)
+    ks = np.clip(np.arange(needed) - lies, 0, honest.total + 1)
+    return added_tails(ks, below, honest)
 
 
 class _Votes(_OnNodes):
