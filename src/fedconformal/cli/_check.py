@@ -40,7 +40,7 @@ from fedconformal.monitoring import (
     LocalCheck,
     WatchRow,
 )
-from fedconformal.planning import PROMISES
+from fedconformal.planning import PROMISES, PromiseScope
 
 _NEW = (
     "This holds for new cases only: none of them may have been used to train or to"
@@ -336,8 +336,14 @@ def _show_comparison(
 
 def _advise_on_sites(plan: Plan) -> str:
     """Describe which promises hold for sites that differ."""
-    own = PROMISES[plan.designs[0].promise]()
-    if own.bears_differing_sites:
+    scope = PromiseScope.of(plan, plan.designs[0])
+    own = scope.promise
+    if plan.grouping.by_site:
+        return (
+            "Each threshold of this plan is made from cases of one site, for that site"
+            " alone, and holds even if sites differ."
+        )
+    if scope.allows_differing_sites:
         return (
             f"The promise of this plan, {own.name}, holds even if sites differ, for"
             f" {own.serves}."
@@ -350,7 +356,7 @@ def _advise_on_sites(plan: Plan) -> str:
     )
     return (
         f"The promise of this plan, {own.name}, holds only"
-        f" {own.condition or 'as it says'}. These hold even if sites differ: {names};"
+        f" {scope.condition or 'as it says'}. These hold even if sites differ: {names};"
         " and thresholds of each site's own (--group-by site). To use one, make a new"
         " plan and collect new reports."
     )

@@ -36,7 +36,7 @@ from fedconformal.monitoring._coverage import (
     refuse_groups,
     refuse_levels,
 )
-from fedconformal.planning import PROMISES, Promise
+from fedconformal.planning import PROMISES, Promise, PromiseScope
 from fedconformal.privacy import CountNoise
 from fedconformal.scores import LossScore, list_scores
 
@@ -57,8 +57,8 @@ class LocalCheck:
         Number of new cases.
     levels : tuple of CoverageCheck
         Inference at each level.
-    promise : Promise
-        Whose coverage was promised.
+    scope : PromiseScope
+        Promise of the thresholds, under the grouping of the plan.
     low_by_luck : tuple of float or None
         For each level the probability, or an upper bound of it, that a calibration
         gives no more than the upper end of the interval (in whole tenths of a percent,
@@ -72,9 +72,14 @@ class LocalCheck:
     site: str | None
     n: int
     levels: tuple[CoverageCheck, ...]
-    promise: Promise
+    scope: PromiseScope
     low_by_luck: tuple[float | None, ...]
     of_losses: bool = False
+
+    @property
+    def promise(self) -> Promise:
+        """The promise itself."""
+        return self.scope.promise
 
     @property
     def covered(self) -> Any:
@@ -112,7 +117,7 @@ class LocalCheck:
         lines = zip(self.levels, self.low_by_luck, strict=True)
         words = _LOSSES if self.of_losses else _SETS
         sentences = (
-            _sentence(level, luck, self.promise, where, words) for level, luck in lines
+            _sentence(level, luck, self.scope, where, words) for level, luck in lines
         )
         return plain_spaces("\n".join(sentences))
 
@@ -225,10 +230,10 @@ def check(
         )  # rounded as the sentence shows it
         by_law = None if known is None else float(known.cdf(end))
         luck.append(1.0 if level.threshold == math.inf else by_law)
-    promise = PROMISES[calibration.selected_designs[0].promise]()
+    scope = PromiseScope.of(calibration.whole.plan, calibration.selected_designs[0])
     rule = calibration.whole.plan.score
     of_losses = rule is not None and rule.name in list_scores(LossScore)
-    return LocalCheck(site, values.size, tuple(levels), promise, tuple(luck), of_losses)
+    return LocalCheck(site, values.size, tuple(levels), scope, tuple(luck), of_losses)
 
 
 # Words for what is counted and what follows; for the same cases again, and their share.
@@ -246,7 +251,7 @@ _LOSSES = (
 def _sentence(
     check: CoverageCheck,
     low_by_luck: float | None,
-    promise: Promise,
+    scope: PromiseScope,
     where: str,
     words: tuple[str, ...],
 ) -> str:
@@ -273,7 +278,7 @@ def _sentence(
         f" {_describe_odds(check.p_value)}, which is evidence of a {share} below"
         f" {level}."
     )
-    causes = promise.shortfall(where)
+    causes = scope.shortfall(where)
     if low_by_luck is None:  # nothing follows from the condition of the second cause
         return f"{text} It may be that {causes.partition(': if ')[0]}."
     return (

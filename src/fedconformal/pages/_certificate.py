@@ -25,7 +25,7 @@ from fedconformal.monitoring._check import SiteCheck, assess
 from fedconformal.pages._claims import Answered, Budget, Claim
 from fedconformal.pages._planner import USUAL_CASES
 from fedconformal.pages._render import read_asset, render
-from fedconformal.planning import CRITERIA, PROMISES
+from fedconformal.planning import CRITERIA, PromiseScope
 from fedconformal.protocol import (
     AssumptionKind,
     assumption_codes,
@@ -199,15 +199,20 @@ class CertificateView:
         is for.
         """
         promised = Counter(
-            (level.claim.promise, level.claim.criterion, level.level, level.claim.delta)
+            (level.claim.scope, level.claim.criterion, level.level, level.claim.delta)
             for level in self.finite_levels
         )
-        return [
-            promise.sentence(
-                criterion, level, delta, self._in_groups(n_groups), self.claims[0].words
+        sentences = []
+        for (scope, criterion, level, delta), n_groups in promised.items():
+            sentence = scope.sentence(
+                criterion,
+                level,
+                delta,
+                group=self._in_groups(n_groups),
+                claim=self.claims[0].words,
             )
-            for (promise, criterion, level, delta), n_groups in promised.items()
-        ]
+            sentences.append(sentence)
+        return sentences
 
     def _in_groups(self, n_groups: int) -> str:
         if not self.plan.is_grouped:
@@ -486,16 +491,17 @@ def promise_sentences(plan: Plan, designs: Iterable[Design]) -> list[tuple[float
     """
     promised: dict[tuple[float, str], None] = {}
     for design in designs:
-        promise, criterion = PROMISES[design.promise](), CRITERIA[design.criterion]()
+        scope = PromiseScope.of(plan, design)
+        criterion = CRITERIA[design.criterion]()
         delta = None if design.delta is None else float(design.delta)
-        where, claim = (
-            " in each group" if plan.is_grouped else "",
-            messages.claim(design, plan.score),
-        )
+        words = {
+            "group": " in each group" if plan.is_grouped else "",
+            "claim": messages.claim(design, plan.score),
+        }
         for level in design.levels:
             asked = float(level.confidence_level)
             sentence = (
-                promise.sentence(criterion, asked, delta, where, claim)
+                scope.sentence(criterion, asked, delta, **words)
                 if level.advice is None
                 else ""
             )

@@ -18,7 +18,7 @@ from fedconformal.documents import Calibration, CalibrationPart, Design, Gridded
 from fedconformal.laws import Summary
 from fedconformal.monitoring import shifted_law
 from fedconformal.pages._render import disclosure, expected_mean, has_law
-from fedconformal.planning import CRITERIA, PROMISES, Guarantee
+from fedconformal.planning import CRITERIA, PROMISES, Guarantee, PromiseScope
 
 _MOST_SECONDS = 2.0  # for all distributions of a page
 _MOST_NUMBERS = 2000  # of one distribution
@@ -111,10 +111,9 @@ class Claim:
         self.planned = plan.by_group[design.group]
         self.label = design.group or ""
         self.message = messages.of(design.message)
-        self.criterion, self.promise = (
-            CRITERIA[design.criterion](),
-            PROMISES[design.promise](),
-        )
+        self.criterion = CRITERIA[design.criterion]()
+        self.scope = PromiseScope.of(plan, design)
+        self.promise = self.scope.promise
         self.delta = None if design.delta is None else float(design.delta)
         self.is_bound = self.message.is_bound(design)
         self.words = messages.claim(design, plan.score)
@@ -180,8 +179,8 @@ class LevelClaim:
         kinds = zip(claim.design.kinds, self.votes, strict=False)
         self.n_votes = sum(kind.count * sum(own) for kind, own in kinds)
         group = f" of the {claim.group}" if claim.group else ""
-        self.promised = claim.promise.sentence(
-            claim.criterion, self.level, claim.delta, group, claim.words
+        self.promised = claim.scope.sentence(
+            claim.criterion, self.level, claim.delta, group=group, claim=claim.words
         )
 
     @cached_property
@@ -241,7 +240,7 @@ class LevelClaim:
         is_shown = (
             self.has_picture
             and claim.n_answers > 1
-            and not claim.promise.bears_differing_sites
+            and not claim.scope.allows_differing_sites
         )
         has_ranks = claim.message.local_ranks(design, self.place) is not None and all(
             kind.names for kind in design.kinds
