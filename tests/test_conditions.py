@@ -55,7 +55,7 @@ def condition_of(promise, grouping):
 
 
 def make_plan(promise, grouping):
-    sizes = {site: 60 for site in SITES}
+    sizes = dict.fromkeys(SITES, 60)
     if promise == "new-site":
         sizes = {f"site {i}": 60 for i in range(9)}
     options = {"promise": promise, "score": "lac"}
@@ -130,8 +130,9 @@ STATING = (
 def test_every_output_has_the_condition_of_promise_and_grouping(kind, capsys, tmp_path):
     plan = make_plan(*kind)
     condition = condition_of(*kind)
-    for name, text in outputs(plan, make_calibration(plan), capsys, tmp_path).items():
-        text = text.replace("\N{NO-BREAK SPACE}", " ")
+    shown = outputs(plan, make_calibration(plan), capsys, tmp_path)
+    for name, printed in shown.items():
+        text = printed.replace("\N{NO-BREAK SPACE}", " ")
         stated = set(re.findall(r"if the model errs equally[^.,;]*", text))
         assert stated <= {condition}, name
         if condition:

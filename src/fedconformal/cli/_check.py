@@ -412,6 +412,8 @@ def _show_assessment(result: Assessment, plan: Plan, *, as_json: bool) -> None:
         return
     _show_table(result)
     paragraph(result.sentence())
+    if result.note:
+        paragraph(result.note)
     if any(row.group is None for row in result.short) and not plan.is_grouped:
         paragraph(_advise_on_sites(plan))
     if any(row.group is not None for row in result.short):
@@ -510,8 +512,10 @@ def watch(
             "covered": f"{row.covered} of {row.n}",
             "coverage": f"{row.coverage:.3f}",
             "at least": f"{int(1000 * row.lower) / 1000:.3f}",
-            "E": f"{row.evidence:.3g}",
-            "E of change": None if row.change is None else f"{row.change:.3g}",
+            "E": monitoring.floor_digits(row.evidence),
+            "E of change": (
+                None if row.change is None else monitoring.floor_digits(row.change)
+            ),
             "finding": row.verdict,
         }
         for row in result.rows
@@ -519,9 +523,8 @@ def watch(
     for line in result.sentence().split("\n"):
         paragraph(line)
     paragraph(
-        f"Each lower bound holds at all times with {1 - false_alarm:.4g} confidence. E"
-        " is evidence of a coverage below the level; an alarm is an E of"
-        f" {1 / false_alarm:.4g} or more."
+        f"{result.bound_sentence} E is evidence of a coverage below the level; an"
+        f" alarm is an E of {1 / false_alarm:.4g} or more."
     )
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -351,16 +351,21 @@ class SiteCheck:
 
     @property
     def verdict(self) -> str:
-        """Result in a word: "yes" if the coverage falls short, "no" if it is at least
-        the level.
+        """Finding in a few words, from the adjusted p-value and the interval alone:
+        "yes" if the coverage falls short, "no" if it is at least the level.
         """
         if self.falls_short:
             return "yes"
-        return (
-            "no"
-            if self.check.interval[0] >= self.check.confidence_level
-            else "too few cases to tell"
-        )
+        if self.check.interval[0] >= self.check.confidence_level:
+            return "no"
+        return "too few cases to tell"
+
+    @property
+    def evidence_text(self) -> str:
+        """Adjusted p-value, for a sentence: "p = 0.012", or "p < 0.0001"."""
+        if self.adjusted_p_value < 0.0001:
+            return "p < 0.0001"
+        return f"p = {self.adjusted_p_value:.2g}"
 
     @property
     def name(self) -> str:
@@ -421,11 +426,37 @@ class Assessment:
                 f"No significant shortfall {where} ({error}). "
                 f"Wide intervals mean that a shortfall cannot be ruled out.{others}"
             )
-        names = "; ".join(
-            f"{row.name} (level {percent(row.check.confidence_level)})"
-            for row in self.short
-        )
-        return plain_spaces(f"Coverage falls short at: {names} ({error}).")
+        names = []
+        for row in self.short:
+            level = percent(row.check.confidence_level)
+            names.append(f"{row.name} (level {level}, {row.evidence_text})")
+        return plain_spaces(f"Coverage falls short at: {'; '.join(names)} ({error}).")
+
+    @property
+    def note(self) -> str:
+        """Sentence about cases that are not among the counts; empty where all are."""
+        return left_out_note(self.answers)
+
+
+def left_out_note(answers: Iterable[Check]) -> str:
+    """Return a sentence about cases that sites leave out of answers by group; empty
+    where no answer is by group.
+
+    Parameters
+    ----------
+    answers : iterable of Check
+        The answers.
+
+    Returns
+    -------
+    str
+    """
+    if not any(answer.groups for answer in answers):
+        return ""
+    return (
+        "A site leaves groups smaller than its min_group out of its answer, with their"
+        " cases: they are not among these counts."
+    )
 
 
 def assess(
@@ -471,9 +502,14 @@ class _Count:
     noise: CountNoise | None
 
 
-def find_counts(calibration: Checked, answer: Check) -> list[_Count]:
+def find_counts(
+    calibration: Checked, answer: Check, *, has_total: bool = False
+) -> list[_Count]:
     """List the counts of an answer: all cases, unless that is a sum of noisy counts,
     and each group.
+
+    Of an answer with one group all cases are listed only with ``has_total``, as they
+    are those of the group.
     """
     noise = (
         None
@@ -492,7 +528,8 @@ def find_counts(calibration: Checked, answer: Check) -> list[_Count]:
         )
         for group in answer.groups or ()
     ]
-    if answer.groups is None or (noise is None and len(answer.groups) > 1):
+    several = len(counts) > 1 or has_total
+    if answer.groups is None or (noise is None and several):
         counts.insert(0, _Count(answer.site, epsilon, None, *answer.counts, noise))
     return counts
 
