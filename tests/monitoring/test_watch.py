@@ -337,6 +337,10 @@ def test_a_mixture_is_not_pooled():
     assert 0.75 < together.lower < together.coverage
     assert together.coverage == pytest.approx(1 - 0.045 - 0.025)
     assert [row.alarm for row in single] == [None, "2027-01", None]
+    assert [row.is_mixture for row in (together, *single)] == [True, *[False] * 3]
+    result = watch(calibration, checks)
+    assert "at the end of each period, when all its reports" in result.bound_sentence
+    assert "at the end of" not in watch(CALIBRATION, months([1])).bound_sentence
     bad = [*months([5] * 9, **few), *months([5] * 9, "C", **few)]
     assert watch(calibration, bad).rows[0].alarm is not None
 

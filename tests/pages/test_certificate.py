@@ -718,8 +718,13 @@ class TestDoubt:
         )
         assert "At south: below 90 %, alarm since 2027-0" in first
         assert re.search(
-            r"south 90 % \d+ of 240 [\d.]+ % [\d.]+ % below 90 %, alarm since", first
+            r"south 90 % \d+ of 240 [\d.]+ % [\d.]+ % [\d.e+]+ below 90 %, alarm",
+            first,
         )
+        assert (
+            "Each lower bound is below the mean coverage of the cases so far" in first
+        )
+        assert "an alarm is an E of 20 or more." in first
         assert "Coverage and evidence over time" in second
         assert (
             "With 80 new cases of each site in a period, a drop from 90 % to 85 % at"

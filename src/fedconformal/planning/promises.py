@@ -208,6 +208,8 @@ class Promise(ABC):
     """True if every case of these sites is missed with at most the same chance, so that
     evidence of several sites may be multiplied.
     """
+    is_for_answered_sites: ClassVar[bool] = False
+    """True if nothing is promised to cases of a site that did not answer."""
     no_faulty: ClassVar[str] = ""
     """Reason why no site may be faulty; empty if some may."""
     assumption: ClassVar[str]
@@ -596,6 +598,7 @@ class EachSite(Promise):
     whose: ClassVar[str] = "the new cases of every site that answered"
     serves: ClassVar[str] = "the cases of every site that answers, individually"
     bears_differing_sites: ClassVar[bool] = True
+    is_for_answered_sites: ClassVar[bool] = True
     among: ClassVar[str] = " at each single site"
     bound_of: ClassVar[str] = "each single site"
     law_note: ClassVar[str] = (

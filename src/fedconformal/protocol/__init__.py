@@ -47,3 +47,4 @@ from fedconformal.protocol._report import (
     prepare,
     report,
 )
+from fedconformal.protocol._uncovered import uncovered_sentences
