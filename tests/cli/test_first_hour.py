@@ -614,7 +614,7 @@ class TestPlans:
             ),
             (
                 PLANS[2],
-                "(at least, worst site)",
+                "(at least, each single site)",
                 "90 % of the new cases of every site that answered.",
             ),
             (

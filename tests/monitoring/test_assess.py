@@ -38,7 +38,8 @@ def test_who_falls_short():
     )
     assert [row.site for row in result.short] == ["B"]
     assert (
-        "falls short at: B (level 90 %) (family-wise error 5 %)." in result.sentence()
+        "falls short at: B (level 90 %, p < 0.0001) (family-wise error 5 %)."
+        in result.sentence()
     )
     pair = compare(calibration, answered(calibration, {"A": (195,), "C": (182,)}))
     assert (

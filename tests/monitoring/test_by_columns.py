@@ -100,7 +100,7 @@ def test_a_group_that_all_cases_together_hide():
     kind = ["many"] * 100 + ["few"] * 20
     found = check(calibrated(1.0, levels=[0.85]), scores, by={"kind": kind}, site="va")
     assert [row.name for row in found.short] == ["va, kind=few"]
-    assert "falls short at: va, kind=few (level 85 %)" in found.sentence()
+    assert "falls short at: va, kind=few (level 85 %, p < 0.0001)" in found.sentence()
 
 
 def test_an_answer_tells_what_the_site_saw():
@@ -126,6 +126,7 @@ def test_small_groups_are_left_out_with_their_cases():
     prepared = prepare_answer(calibrated(1.3), SCORES, site="A", by={"truth": rare})
     assert prepared.left_out == ("truth=rare",)
     assert "min_group = 5): 'truth=rare'" in prepared.sentence
+    assert " 4 cases left out, of groups with fewer" in prepared.sentence
     with pytest.raises(fc.PolicyError, match="min_group = 20 would allow one"):
         answer(
             calibrated(1.3),

@@ -1,5 +1,6 @@
 """Checks of many periods, put together."""
 
+import dataclasses
 import datetime
 from fractions import Fraction
 
@@ -8,8 +9,14 @@ import pytest
 from checked_calibrations import calibrated
 
 import fedconformal as fc
-from fedconformal.documents import Check, period_text, read_period
-from fedconformal.monitoring import answer, plan_watch, watch
+from fedconformal.documents import Check, CheckedGroup, period_text, read_period
+from fedconformal.monitoring import (
+    answer,
+    compare,
+    floor_digits,
+    plan_watch,
+    watch,
+)
 
 RNG = np.random.default_rng(0)
 CALIBRATION = fc.conformalize({site: RNG.random(200) for site in "ABC"})
@@ -70,10 +77,11 @@ def test_rows_of_a_site_that_drops():
     assert (together.name, one.name, other.name) == ("all sites together", "A", "B")
     assert (one.alarm, other.alarm, other.changed) == (None, "2027-03", "2027-04")
     assert (one.named, other.named) == (False, True)
-    assert one.verdict == "no evidence so far"
+    assert one.verdict == "no alarm so far"
     assert (
-        "At B: below 90 %, alarm since 2027-03 (false alarm at this site at most 1"
-        " in 20" in result.sentence()
+        "At B: below 90 %, alarm since 2027-03 (E ="
+        f" {floor_digits(other.evidence)}, alarm at 20; false alarm at this site at"
+        " most 1 in 20" in result.sentence()
     )
     assert "something has changed" in result.sentence()
     assert (result.since, result.until, result.due, result.n) == (
@@ -101,10 +109,156 @@ def test_order_and_missing_periods_do_not_matter():
 
 
 def test_few_cases_and_many():
-    assert (
-        watch(CALIBRATION, months([2], n=20)).rows[1].verdict == "too few cases to tell"
+    few = watch(CALIBRATION, months([2], n=20))
+    assert few.rows[1].verdict == "no alarm so far"
+    many = watch(CALIBRATION, months([50], n=5000)).rows[1]
+    assert many.lower >= 0.9
+    assert many.verdict == "at least 90\N{NO-BREAK SPACE}%"
+
+
+def test_finding_follows_from_the_evidence_and_never_from_the_number_of_cases():
+    """7 of 13 are far too few for the level: a check finds that, and a watch does not
+    call the same cases too few.
+    """
+    once = Check(
+        calibration=CALIBRATION.digest, site="A", n=13, epsilon=None, covered=(7,)
     )
-    assert watch(CALIBRATION, months([50], n=5000)).rows[1].lower >= 0.9
+    assessment = compare(CALIBRATION, [once])
+    assert assessment.rows[0].verdict == "yes"
+    assert "A (level 90 %, p = 0.00092)" in assessment.sentence()
+    result = watch(CALIBRATION, months([6], n=13))
+    row = result.rows[1]
+    assert 19.6 <= row.evidence < 20
+    assert row.verdict == "no alarm so far"
+    assert row.evidence_text == "E = 19.6, alarm at 20"
+    assert "is at A: E = 19.6, alarm at 20." in result.sentence()
+    for n in (1, 13, 10**6):
+        point = dataclasses.replace(row.points[0], n=n)
+        other = dataclasses.replace(row, points=(point,))
+        assert other.verdict == row.verdict
+        alarm = dataclasses.replace(other, evidence=25.0, alarm="2027-01")
+        assert alarm.verdict == "below 90\N{NO-BREAK SPACE}%, alarm since 2027-01"
+        assert (
+            dataclasses.replace(other, lower=0.9).verdict
+            == "at least 90\N{NO-BREAK SPACE}%"
+        )
+
+
+def test_evidence_is_rounded_down():
+    assert floor_digits(19.9999) == "19.9"
+    assert floor_digits(20.0) == "20"
+    assert floor_digits(0.0) == "0"
+    assert floor_digits(1.2399e300) == "1.23e+300"
+
+
+def test_answers_with_one_group_count_among_all_cases():
+    """Of C one group is left, as the other has fewer than min_group cases."""
+    checks = []
+    for site, truths in {"A": "ab" * 50, "B": "ab" * 60, "C": "a" * 33 + "bb"}.items():
+        scores = np.zeros(len(truths))
+        by = {"truth": list(truths)}
+        own = answer(CALIBRATION, scores, site=site, by=by, period="2027-01")
+        checks.append(own)
+    assert [own.n for own in checks] == [100, 120, 33]
+    result = watch(CALIBRATION, checks)
+    together = result.rows[0]
+    assert together.group is None
+    assert together.n == together.covered == result.n == 253
+    assert sum(row.n for row in result.rows[1:4]) == 253
+    assert "253 new cases since" in result.sentence()
+    assert "All sites together: at least 90 % (253 cases" in result.sentence()
+    assert "leaves groups smaller than its min_group out" in result.sentence()
+    assert watch(CALIBRATION, months([6], n=13)).note == ""
+    assessment = compare(CALIBRATION, [drop_period(own) for own in checks])
+    assert assessment.note == result.note
+    local = fc.monitoring.check(CALIBRATION, np.zeros(4), by={"sex": list("fmfm")})
+    assert local.note == ""
+
+
+def drop_period(own):
+    return own.model_copy(update={"period": None})
+
+
+def test_cases_in_noisy_answers_by_group_are_said_not_to_be_pooled():
+    by = {"sex": ["f", "m"] * 50}
+    exact = answer(CALIBRATION, np.zeros(100), site="A", by=by, period="2027-01")
+    noisy = exact.model_copy(update={"site": "B", "epsilon": Fraction(1)})
+    result = watch(CALIBRATION, [exact, noisy])
+    assert (result.rows[0].n, result.n) == (100, 200)
+    assert "100 more in noisy answers by group are not pooled" in result.sentence()
+
+
+class TestThresholdsOfGroups:
+    """The second E compares with the distribution of each threshold."""
+
+    @pytest.mark.parametrize("kind", ["site", "class"])
+    def test_a_calibration_that_came_out_low_is_no_change(self, kind):
+        """A threshold of 20 cases varies much more than one of 2,000.
+
+        Coverages are as they were calibrated, in 200 runs of 12 periods at an error of
+        at most .05: more than 28 of them would be named with a probability below 1e-6.
+        """
+        named = 0
+        for run in range(200):
+            calibration, group = uneven_calibration(kind, run)
+            rng = np.random.default_rng([run, 1])
+            cover = min(1.0, calibration[group].threshold)
+            missed = rng.binomial(100, 1 - cover, size=12)
+            checks = months(missed.tolist(), "small", calibration=calibration)
+            if kind == "class":
+                checks = [by_class(own) for own in checks]
+            rows = watch(calibration, checks).rows
+            named += any(row.changed is not None for row in rows)
+        assert named <= 28
+
+    def test_a_change_at_a_large_site_is_found_by_its_own_distribution(self):
+        calibration, _ = uneven_calibration("site", 0)
+        checks = months([25] * 12, "big", calibration=calibration)
+        checks += months([10] * 12, "small", calibration=calibration)
+        rows = {row.name: row for row in watch(calibration, checks).rows}
+        assert rows["big"].changed is not None
+        assert rows["small"].changed is None
+
+    def test_all_sites_have_a_seat(self):
+        """One bad site of several with thresholds of their own is found, whichever
+        reports first.
+        """
+        named = dict.fromkeys("ABC", 500)
+        plan = fc.plan(n_points=named, group_by="site")
+        reports = [fc.report(plan, np.arange(500.0), site=site) for site in named]
+        calibration = fc.calibrate(plan, reports)
+        checks = months([0] * 12, "A", n=5000, calibration=calibration)
+        checks += months([40] * 12, "C", calibration=calibration)
+        together = watch(calibration, checks).rows[0]
+        assert together.alarm is not None
+
+
+def uneven_calibration(kind, run):
+    """A calibration with one threshold of 2,000 cases and one of 20, and the group of
+    the latter.
+    """
+    sizes = {"big": 2000, "small": 20}
+    rng = np.random.default_rng(run)
+    if kind == "site":
+        plan = fc.plan(n_points=sizes, group_by="site")
+        reports = [
+            fc.report(plan, rng.random(n), site=site) for site, n in sizes.items()
+        ]
+        return fc.calibrate(plan, reports), "small"
+    groups = {label: {"small": n} for label, n in sizes.items()}
+    plan = fc.plan(groups=groups, group_by="class", score="lac")
+    labels = np.repeat(list(sizes), list(sizes.values()))
+    report = fc.report(plan, rng.random(2020), groups=labels, site="small")
+    return fc.calibrate(plan, [report]), "small"
+
+
+def by_class(own):
+    """Nearly all cases are of the class "small", ten of the class "big"."""
+    big = CheckedGroup(values=("big",), n=10, covered=(9,))
+    small = CheckedGroup(values=("small",), n=own.n, covered=own.covered)
+    whole = {"n": own.n + 10, "covered": (own.covered[0] + 9,)}
+    groups = {"by": ("truth",), "groups": (big, small)}
+    return own.model_copy(update=whole | groups)
 
 
 @pytest.mark.parametrize(
@@ -183,6 +337,10 @@ def test_a_mixture_is_not_pooled():
     assert 0.75 < together.lower < together.coverage
     assert together.coverage == pytest.approx(1 - 0.045 - 0.025)
     assert [row.alarm for row in single] == [None, "2027-01", None]
+    assert [row.is_mixture for row in (together, *single)] == [True, *[False] * 3]
+    result = watch(calibration, checks)
+    assert "at the end of each period, when all its reports" in result.bound_sentence
+    assert "at the end of" not in watch(CALIBRATION, months([1])).bound_sentence
     bad = [*months([5] * 9, **few), *months([5] * 9, "C", **few)]
     assert watch(calibration, bad).rows[0].alarm is not None
 

@@ -348,7 +348,7 @@ class TestKinds:
     SENT: ClassVar = [
         ({"curve": BINS}, "No noise was added"),
         ({"curve": BINS, "promise": "mixture"}, "90.14 % or more"),
-        ({"curve": BINS, "promise": "each-site"}, "at any one site"),
+        ({"curve": BINS, "promise": "each-site"}, "at each single site"),
         ({"promise": "mixture"}, "no distribution is known"),
         (
             {
@@ -503,7 +503,7 @@ class TestKinds:
         assert "of the new cases of every site" in text
         assert "sites may differ in any way" in text
         assert re.search(
-            r"at least \d+ of 100 repetitions would reach 90 % at any one site, and"
+            r"at least \d+ of 100 repetitions would reach 90 % at each single site, and"
             r" 95 of",
             text,
         )
@@ -718,8 +718,13 @@ class TestDoubt:
         )
         assert "At south: below 90 %, alarm since 2027-0" in first
         assert re.search(
-            r"south 90 % \d+ of 240 [\d.]+ % [\d.]+ % below 90 %, alarm since", first
+            r"south 90 % \d+ of 240 [\d.]+ % [\d.]+ % [\d.e+]+ below 90 %, alarm",
+            first,
         )
+        assert (
+            "Each lower bound is below the mean coverage of the cases so far" in first
+        )
+        assert "an alarm is an E of 20 or more." in first
         assert "Coverage and evidence over time" in second
         assert (
             "With 80 new cases of each site in a period, a drop from 90 % to 85 % at"
@@ -906,31 +911,33 @@ class TestGroups:
         assert "2 more are not drawn; the table has all of them." in page
 
     @pytest.mark.parametrize(
-        ("group_by", "headline", "first"),
+        ("group_by", "headline", "first", "condition"),
         [
-            ("class", "in each of 2 classes", "class “adult”"),
+            (
+                "class",
+                "in each of 2 classes",
+                "class “adult”",
+                ", if the model errs equally on each class at every site",
+            ),
             (
                 ("site", "class"),
                 "in each of 6 groups",
                 "class “adult” at the site “north”",
+                "",
             ),
         ],
     )
-    def test_groups_by_class_and_site_are_called_so(self, group_by, headline, first):
+    def test_groups_by_class_and_site_are_called_so(
+        self, group_by, headline, first, condition
+    ):
         sizes = {
             label: {site: n[i] for site, n in MIX.items()}
             for i, label in enumerate(LABELS[:2])
         }
         plan = fc.plan(groups=sizes, group_by=group_by, score="lac")
         text = text_of(grouped_calibration(plan, 2))
-        assert (
-            f"at least 90 % of new cases {headline}, if the model errs equally at every"
-            " site." in text
-        )
-        assert (
-            f"for at least 90 % of new cases of the {first}, if the model errs equally"
-            in text
-        )
+        assert f"at least 90 % of new cases {headline}{condition}." in text
+        assert f"for at least 90 % of new cases of the {first}{condition}." in text
         assert f"The distribution of the coverage at 90 % for the {first}." in text
         shares = "Prevalence by site site cases adult child north 180 88.9 % 11.1 %"
         assert shares in text

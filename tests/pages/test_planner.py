@@ -191,7 +191,7 @@ class TestAnswers:
             EachSite().sentence(CRITERIA["marginal"](), 0.9, None)
         )
         assert any(EachSite().assumed() in sentence for sentence in answer.promise)
-        assert "at any one site" in answer.promise[0]
+        assert "at each single site" in answer.promise[0]
         assert next(iter(answer.rows)) == "This plan, at least, 1 missing"
         assert "one place" not in answer.answer
         assert "per site" not in answer.answer

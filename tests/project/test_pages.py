@@ -57,6 +57,15 @@ def test_first_pages_are_short():
     assert len((ROOT / "AGENTS.md").read_text().splitlines()) <= 60
 
 
+def test_front_page_has_both_commands_of_a_fresh_machine():
+    """``make demo`` and ``make test`` need Python alone; the Makefile has both."""
+    readme = (ROOT / "README.md").read_text()
+    makefile = (ROOT / "Makefile").read_text()
+    for target in ("demo", "test"):
+        assert re.search(rf"^    make {target}\b", readme, re.MULTILINE), target
+        assert re.search(rf"^{target}: ", makefile, re.MULTILINE), target
+
+
 def test_printed_install_commands_work_in_a_clone():
     """Nothing is on a package index: extras are those of the folder, and each
     exists.

@@ -84,7 +84,7 @@ def test_the_log_tells_a_round_in_a_few_lines(caplog, monkeypatch):
         "calibrated on the reports of 2 of 3 sites in 4.0 s",
         (
             f"level 0.8: threshold {made.threshold!r}, coverage at least {mean} % on"
-            " average, if the assumptions of 'population' hold"
+            " average, if the model errs equally at every site"
         ),
     ]
 

@@ -17,6 +17,7 @@ from fedconformal.protocol import (
     AssumptionKind,
     assumption_sentences,
     everything_sentences,
+    uncovered_sentences,
 )
 
 _MOST_NAMES = 20
@@ -64,6 +65,7 @@ def _show(calibration: Calibration) -> None:
     )
     for sentence in (
         *_site_sentences(calibration),
+        *uncovered_sentences(calibration),
         *_infinite_sentences(calibration),
         *everything_sentences(calibration),
     ):

@@ -40,7 +40,7 @@ from fedconformal.monitoring import (
     LocalCheck,
     WatchRow,
 )
-from fedconformal.planning import PROMISES
+from fedconformal.planning import PROMISES, PromiseScope
 
 _NEW = (
     "This holds for new cases only: none of them may have been used to train or to"
@@ -336,8 +336,14 @@ def _show_comparison(
 
 def _advise_on_sites(plan: Plan) -> str:
     """Describe which promises hold for sites that differ."""
-    own = PROMISES[plan.designs[0].promise]()
-    if own.bears_differing_sites:
+    scope = PromiseScope.of(plan, plan.designs[0])
+    own = scope.promise
+    if plan.grouping.by_site:
+        return (
+            "Each threshold of this plan is made from cases of one site, for that site"
+            " alone, and holds even if sites differ."
+        )
+    if scope.allows_differing_sites:
         return (
             f"The promise of this plan, {own.name}, holds even if sites differ, for"
             f" {own.serves}."
@@ -350,7 +356,7 @@ def _advise_on_sites(plan: Plan) -> str:
     )
     return (
         f"The promise of this plan, {own.name}, holds only"
-        f" {own.condition or 'as it says'}. These hold even if sites differ: {names};"
+        f" {scope.condition or 'as it says'}. These hold even if sites differ: {names};"
         " and thresholds of each site's own (--group-by site). To use one, make a new"
         " plan and collect new reports."
     )
@@ -406,6 +412,8 @@ def _show_assessment(result: Assessment, plan: Plan, *, as_json: bool) -> None:
         return
     _show_table(result)
     paragraph(result.sentence())
+    if result.note:
+        paragraph(result.note)
     if any(row.group is None for row in result.short) and not plan.is_grouped:
         paragraph(_advise_on_sites(plan))
     if any(row.group is not None for row in result.short):
@@ -504,8 +512,10 @@ def watch(
             "covered": f"{row.covered} of {row.n}",
             "coverage": f"{row.coverage:.3f}",
             "at least": f"{int(1000 * row.lower) / 1000:.3f}",
-            "E": f"{row.evidence:.3g}",
-            "E of change": None if row.change is None else f"{row.change:.3g}",
+            "E": monitoring.floor_digits(row.evidence),
+            "E of change": (
+                None if row.change is None else monitoring.floor_digits(row.change)
+            ),
             "finding": row.verdict,
         }
         for row in result.rows
@@ -513,9 +523,8 @@ def watch(
     for line in result.sentence().split("\n"):
         paragraph(line)
     paragraph(
-        f"Each lower bound holds at all times with {1 - false_alarm:.4g} confidence. E"
-        " is evidence of a coverage below the level; an alarm is an E of"
-        f" {1 / false_alarm:.4g} or more."
+        f"{result.bound_sentence} E is evidence of a coverage below the level; an"
+        f" alarm is an E of {1 / false_alarm:.4g} or more."
     )
 
 

@@ -15,7 +15,7 @@ from fedconformal.cli import _parse
 from fedconformal.cli._files import Output, signed
 from fedconformal.cli._show import in_options, paragraph, table, working
 from fedconformal.documents import Design, Plan
-from fedconformal.planning import CRITERIA, PROMISES
+from fedconformal.planning import CRITERIA, PROMISES, PromiseScope
 from fedconformal.privacy import exact_text
 
 _INFEASIBLE = 3
@@ -121,15 +121,16 @@ def show_plan(plan: Plan) -> None:
     )
     promised, notes = [], []
     for design in plan.designs:
-        promise, criterion = PROMISES[design.promise](), CRITERIA[design.criterion]()
-        claim = messages.claim(design, plan.score)
+        scope = PromiseScope.of(plan, design)
+        criterion = CRITERIA[design.criterion]()
+        words = {"group": group, "claim": messages.claim(design, plan.score)}
         reached = [
             float(level.confidence_level)
             for level in design.levels
             if level.advice is None
         ]
         promised += [
-            f"Promised: {promise.sentence(criterion, x, _delta(design), group, claim)}"
+            f"Promised: {scope.sentence(criterion, x, _delta(design), **words)}"
             for x in reached
         ]
         if (
@@ -137,7 +138,7 @@ def show_plan(plan: Plan) -> None:
             and messages.law(design, 0) is not None
             and (design.n_sites or 0) > 1
         ):
-            notes.append(promise.law_note)
+            notes.append(scope.law_note)
     for sentence in dict.fromkeys([*promised, *filter(None, notes)]):
         paragraph(sentence)
     if plan.classes is not None:

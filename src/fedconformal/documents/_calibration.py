@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from numpy.typing import ArrayLike
 from pydantic import Field
 
-from fedconformal._text import count
+from fedconformal._text import count, quoted
 from fedconformal._util import Floats
 from fedconformal.documents import _fields as limits
 from fedconformal.documents._base import Part, SizeLimit, count_items
@@ -32,7 +32,7 @@ from fedconformal.documents._fields import (
     SiteCount,
     SiteName,
 )
-from fedconformal.documents._grouping import GroupBy, Grouping
+from fedconformal.documents._grouping import GroupBy, Grouping, pair_label
 from fedconformal.documents._messages import Ranks
 from fedconformal.documents._plan import Plan, SiteKey
 from fedconformal.documents._report import signed_text
@@ -437,6 +437,19 @@ class Calibration(CalibrationAttributes, AuthoredDocument):
             for received in self.reports
         )
 
+    @property
+    def without_threshold(self) -> tuple[str, ...]:
+        """Groups without a finite threshold at some level, those included that a site
+        has too few cases of, or none, for the plan.
+        """
+        pairs = [pair_label(site, label) for site, label in self.plan.grouping.absent]
+        infinite = [
+            part.design.group
+            for part in self.parts
+            if part.design.group is not None and max(part.thresholds) == math.inf
+        ]
+        return tuple(sorted([*pairs, *infinite]))
+
     def _line(self) -> str:
         expected, left_out = self.plan.n_sites, len(self.not_asked)
         sites = count(
@@ -449,7 +462,10 @@ class Calibration(CalibrationAttributes, AuthoredDocument):
         levels = [f"{level:g}" for level in self.plan.confidence_levels]
         if self.plan.is_grouped:
             groups = self.plan.grouping.counted(len(self.plan.groups))
-            return f"thresholds for {groups} at level {', '.join(levels)}, {answered}"
+            line = f"thresholds for {groups} at level {', '.join(levels)}, {answered}"
+            if self.without_threshold:
+                line += f", no finite threshold for {quoted(self.without_threshold)}"
+            return line
         pairs = zip(self.thresholds, levels, strict=True)
         return (
             "threshold"

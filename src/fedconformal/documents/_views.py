@@ -165,8 +165,8 @@ class PlanAttributes(Selectable):
 
     @property
     def guarantee(self) -> Any:
-        """Guarantee for the coverage if all sites answer; None while the plan is
-        open.
+        """Guarantee for the coverage if all sites answer; with promise 'each-site' that
+        of each single site. None while the plan is open.
         """
         return call_higher("messages.guarantee", *self._only("guarantee"))
 

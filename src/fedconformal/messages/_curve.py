@@ -63,7 +63,7 @@ from fedconformal.planning._mixture import (
     common_denominator,
     floor_votes,
 )
-from fedconformal.planning.promises import own_goal
+from fedconformal.planning.promises import EachSiteGuarantee, own_goal
 from fedconformal.privacy import (
     Bins,
     exact_text,
@@ -940,8 +940,13 @@ class _EachSiteRules(_Rules):
         return EachSiteLaw(((kind.n, min(votes, kind.n)) for kind, votes in own), laws)
 
     def guarantee(self, place: int, level: Level) -> Guarantee:
-        law, wanted = self.law(place, level), float(self.goals[place].level)
-        return Guarantee(law.mean(), wanted, float(law.sf(wanted)))
+        wanted = float(self.goals[place].level)
+        misses = []
+        if level.advice is None:
+            for kind, votes in self.own(place):
+                law = self.curve_law(place, kind.n, votes)
+                misses.append((kind.count, float(law.cdf(wanted))))
+        return EachSiteGuarantee.from_law(self.law(place, level), wanted, misses)
 
     def deciding(self, place: int, level: Level) -> NoisyCurve:
         """Return the curve of the smallest site, whose threshold varies most."""

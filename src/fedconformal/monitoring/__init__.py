@@ -17,6 +17,13 @@ from fedconformal.monitoring._answer import (
 from fedconformal.monitoring._check import Assessment, LocalCheck, assess, check
 from fedconformal.monitoring._compare import Comparison, compare, shifted_law
 from fedconformal.monitoring._coverage import CoverageCheck, cases_needed
-from fedconformal.monitoring._watch import Watch, WatchPlan, WatchRow, plan_watch, watch
+from fedconformal.monitoring._watch import (
+    Watch,
+    WatchPlan,
+    WatchRow,
+    floor_digits,
+    plan_watch,
+    watch,
+)
 
 __all__ = ["answer", "cases_needed", "check", "compare", "shifted_law", "watch"]

@@ -183,6 +183,7 @@ def prepare_answer(
     cases = count_cases(calibration, values, by=by, groups=groups, site=site)
     kept = _apply_policy(calibration, cases, policy)
     left_out = tuple(name for name in cases.names if name not in kept.names)
+    n_left_out = cases.scores.size - kept.scores.size
     if not isinstance(
         published, CheckQuestion
     ):  # of which only the coordinator can verify anything
@@ -212,7 +213,16 @@ def prepare_answer(
         )
     data = kept.scores if among is None else _fill_missing(among)
     return PreparedAnswer(
-        calibration, blank, kept, left_out, policy, ledger, dataset, data, accept
+        calibration,
+        blank,
+        kept,
+        left_out,
+        policy,
+        ledger,
+        dataset,
+        data,
+        accept,
+        n_left_out,
     )
 
 
@@ -271,6 +281,7 @@ class PreparedAnswer:
     _dataset: str | None
     _data: NDArray[np.floating[Any]]
     _accept: str | None
+    _n_left_out: int
 
     @property
     def sentence(self) -> str:
@@ -304,8 +315,9 @@ class PreparedAnswer:
             text += f", with noise, and {cost}."
         if self.left_out:
             text += (
-                " Left out, with fewer cases than the site's policy allows (min_group"
-                f" = {self._policy.min_group}): {quoted(self.left_out)}."
+                f" {count(self._n_left_out, 'case')} left out, of groups with fewer"
+                " than the site's policy allows"
+                f" (min_group = {self._policy.min_group}): {quoted(self.left_out)}."
             )
         return text
 

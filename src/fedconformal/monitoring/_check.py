@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -36,7 +36,7 @@ from fedconformal.monitoring._coverage import (
     refuse_groups,
     refuse_levels,
 )
-from fedconformal.planning import PROMISES, Promise
+from fedconformal.planning import PROMISES, Promise, PromiseScope
 from fedconformal.privacy import CountNoise
 from fedconformal.scores import LossScore, list_scores
 
@@ -57,8 +57,8 @@ class LocalCheck:
         Number of new cases.
     levels : tuple of CoverageCheck
         Inference at each level.
-    promise : Promise
-        Whose coverage was promised.
+    scope : PromiseScope
+        Promise of the thresholds, under the grouping of the plan.
     low_by_luck : tuple of float or None
         For each level the probability, or an upper bound of it, that a calibration
         gives no more than the upper end of the interval (in whole tenths of a percent,
@@ -72,9 +72,14 @@ class LocalCheck:
     site: str | None
     n: int
     levels: tuple[CoverageCheck, ...]
-    promise: Promise
+    scope: PromiseScope
     low_by_luck: tuple[float | None, ...]
     of_losses: bool = False
+
+    @property
+    def promise(self) -> Promise:
+        """The promise itself."""
+        return self.scope.promise
 
     @property
     def covered(self) -> Any:
@@ -112,7 +117,7 @@ class LocalCheck:
         lines = zip(self.levels, self.low_by_luck, strict=True)
         words = _LOSSES if self.of_losses else _SETS
         sentences = (
-            _sentence(level, luck, self.promise, where, words) for level, luck in lines
+            _sentence(level, luck, self.scope, where, words) for level, luck in lines
         )
         return plain_spaces("\n".join(sentences))
 
@@ -225,10 +230,10 @@ def check(
         )  # rounded as the sentence shows it
         by_law = None if known is None else float(known.cdf(end))
         luck.append(1.0 if level.threshold == math.inf else by_law)
-    promise = PROMISES[calibration.selected_designs[0].promise]()
+    scope = PromiseScope.of(calibration.whole.plan, calibration.selected_designs[0])
     rule = calibration.whole.plan.score
     of_losses = rule is not None and rule.name in list_scores(LossScore)
-    return LocalCheck(site, values.size, tuple(levels), promise, tuple(luck), of_losses)
+    return LocalCheck(site, values.size, tuple(levels), scope, tuple(luck), of_losses)
 
 
 # Words for what is counted and what follows; for the same cases again, and their share.
@@ -246,7 +251,7 @@ _LOSSES = (
 def _sentence(
     check: CoverageCheck,
     low_by_luck: float | None,
-    promise: Promise,
+    scope: PromiseScope,
     where: str,
     words: tuple[str, ...],
 ) -> str:
@@ -273,7 +278,7 @@ def _sentence(
         f" {_describe_odds(check.p_value)}, which is evidence of a {share} below"
         f" {level}."
     )
-    causes = promise.shortfall(where)
+    causes = scope.shortfall(where)
     if low_by_luck is None:  # nothing follows from the condition of the second cause
         return f"{text} It may be that {causes.partition(': if ')[0]}."
     return (
@@ -346,16 +351,21 @@ class SiteCheck:
 
     @property
     def verdict(self) -> str:
-        """Result in a word: "yes" if the coverage falls short, "no" if it is at least
-        the level.
+        """Finding in a few words, from the adjusted p-value and the interval alone:
+        "yes" if the coverage falls short, "no" if it is at least the level.
         """
         if self.falls_short:
             return "yes"
-        return (
-            "no"
-            if self.check.interval[0] >= self.check.confidence_level
-            else "too few cases to tell"
-        )
+        if self.check.interval[0] >= self.check.confidence_level:
+            return "no"
+        return "too few cases to tell"
+
+    @property
+    def evidence_text(self) -> str:
+        """Adjusted p-value, for a sentence: "p = 0.012", or "p < 0.0001"."""
+        if self.adjusted_p_value < 0.0001:
+            return "p < 0.0001"
+        return f"p = {self.adjusted_p_value:.2g}"
 
     @property
     def name(self) -> str:
@@ -416,11 +426,37 @@ class Assessment:
                 f"No significant shortfall {where} ({error}). "
                 f"Wide intervals mean that a shortfall cannot be ruled out.{others}"
             )
-        names = "; ".join(
-            f"{row.name} (level {percent(row.check.confidence_level)})"
-            for row in self.short
-        )
-        return plain_spaces(f"Coverage falls short at: {names} ({error}).")
+        names = []
+        for row in self.short:
+            level = percent(row.check.confidence_level)
+            names.append(f"{row.name} (level {level}, {row.evidence_text})")
+        return plain_spaces(f"Coverage falls short at: {'; '.join(names)} ({error}).")
+
+    @property
+    def note(self) -> str:
+        """Sentence about cases that are not among the counts; empty where all are."""
+        return left_out_note(self.answers)
+
+
+def left_out_note(answers: Iterable[Check]) -> str:
+    """Return a sentence about cases that sites leave out of answers by group; empty
+    where no answer is by group.
+
+    Parameters
+    ----------
+    answers : iterable of Check
+        The answers.
+
+    Returns
+    -------
+    str
+    """
+    if not any(answer.groups for answer in answers):
+        return ""
+    return (
+        "A site leaves groups smaller than its min_group out of its answer, with their"
+        " cases: they are not among these counts."
+    )
 
 
 def assess(
@@ -466,9 +502,14 @@ class _Count:
     noise: CountNoise | None
 
 
-def find_counts(calibration: Checked, answer: Check) -> list[_Count]:
+def find_counts(
+    calibration: Checked, answer: Check, *, has_total: bool = False
+) -> list[_Count]:
     """List the counts of an answer: all cases, unless that is a sum of noisy counts,
     and each group.
+
+    Of an answer with one group all cases are listed only with ``has_total``, as they
+    are those of the group.
     """
     noise = (
         None
@@ -487,7 +528,8 @@ def find_counts(calibration: Checked, answer: Check) -> list[_Count]:
         )
         for group in answer.groups or ()
     ]
-    if answer.groups is None or (noise is None and len(answer.groups) > 1):
+    several = len(counts) > 1 or has_total
+    if answer.groups is None or (noise is None and several):
         counts.insert(0, _Count(answer.site, epsilon, None, *answer.counts, noise))
     return counts
 

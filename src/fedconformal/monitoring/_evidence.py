@@ -40,7 +40,8 @@ w_j p_j. So exp(k sum u mu) prod (1 - z_j)^(s_j) over periods is a supermartinga
 Mixed over k it increases with the mean of mu weighted by u, and is inverted to an upper
 bound of it. A site that does not report counts as not covered: the mean of sum w_j over
 the sites that report, less this bound, is a lower bound of the coverage of the whole
-mixture.
+mixture. As u follows from all reports of a period, this is a supermartingale at the
+ends of periods alone, when their reports are in, and not while they arrive.
 """
 
 from collections.abc import Callable
@@ -344,10 +345,12 @@ def lower_bounds(counts: Counts, error: float, n_rows: int) -> Floats:
 
 def mixture_lower_bound(counts: Counts, error: float, shares: Floats) -> float:
     """Return a bound that is below the mean coverage so far of the mixture of all rows,
-    at all times.
+    at the end of every look.
 
-    Periods are weighted by their numbers of cases; a row without a report counts as not
-    covered. The probability that it ever is not below is at most ``error``.
+    Looks are weighted by their numbers of cases; a row without a report counts as not
+    covered. The probability that the bound ever is not below, at a look of which all
+    reports are in, is at most ``error``. While the reports of a look arrive it need not
+    hold, as the weights follow from all of them.
     """
     used = np.flatnonzero((shares[counts.row] > 0) & (counts.scale <= _LARGEST_SCALE))
     if not used.size:

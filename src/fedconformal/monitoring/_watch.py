@@ -8,29 +8,33 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from fedconformal._text import count, listed, nearest_percent, percent, plain_spaces
 from fedconformal._util import Floats, Ints, fraction, integer
 from fedconformal.documents import Check, Plan, period_text, read_period
+from fedconformal.laws import CoverageLaw
 from fedconformal.messages import law
 from fedconformal.monitoring import _evidence
 from fedconformal.monitoring._answer import TOGETHER, add_up_checks
-from fedconformal.monitoring._check import find_counts, refuse_misfits
+from fedconformal.monitoring._check import (
+    find_counts,
+    left_out_note,
+    refuse_misfits,
+)
 from fedconformal.monitoring._coverage import Checked, common_thresholds, interval
 from fedconformal.monitoring._evidence import Counts
-from fedconformal.planning import PROMISES, Promise
+from fedconformal.planning import PROMISES
 from fedconformal.privacy import CountNoise
 
 _RATE = 0.05  # of wrong names among those of e-BH, on average
 # share of the error that is spent on the calibration, where its distribution is a bound
 _SPENT = 0.5
-_DROP = 0.1  # that a row must be able to show, else it has too few cases
 _MOST_LINES = 12  # about single sites
 _RUNS, _MOST_PERIODS = 2000, 60
 _CERTAIN = 0.99  # of the ranges of simulated figures
@@ -86,8 +90,9 @@ class WatchRow:
     coverage : float
         Share covered so far; of a mixture, of the sites by their shares.
     lower : float
-        Lower bound of the mean coverage so far, which holds at all times; of a mixture,
-        in which a site that did not report in a period counts as not covered.
+        Lower bound of the mean coverage so far, which holds at all times. Of a mixture,
+        in which a site that did not report in a period counts as not covered, it holds
+        at the ends of periods, when all their reports are in.
     evidence : float
         Evidence (E) so far that the coverage is below the level.
     alarm : str or None
@@ -102,6 +107,8 @@ class WatchRow:
     false_alarm : float
         Probability with which a row ever alarms although its coverage is at least the
         level.
+    is_mixture : bool
+        True if it is about a mixture of the sites.
     """
 
     site: str | None
@@ -116,6 +123,7 @@ class WatchRow:
     changed: str | None
     named: bool
     false_alarm: float
+    is_mixture: bool = False
 
     @property
     def n(self) -> int:
@@ -146,16 +154,21 @@ class WatchRow:
 
     @property
     def verdict(self) -> str:
-        """Finding in a few words."""
+        """Finding in a few words: an alarm, a lower bound that reaches the level, or
+        else the evidence so far, regardless of the number of cases.
+        """
         level = self.confidence_level
         if self.alarm is not None:
             return f"below {percent(level)}, alarm since {self.alarm}"
         if self.lower >= level:
             return f"at least {percent(level)}"
-        low = max(level - _DROP, level / 2)
-        growth = special.rel_entr(1 - low, 1 - level) + special.rel_entr(low, level)
-        is_small = self.n * growth < math.log(1 / self.false_alarm)
-        return "too few cases to tell" if is_small else "no evidence so far"
+        return "no alarm so far"
+
+    @property
+    def evidence_text(self) -> str:
+        """Evidence, rounded down, beside that of an alarm: "E = 19.6, alarm at 20"."""
+        needed = 1 / self.false_alarm
+        return f"E = {floor_digits(self.evidence)}, alarm at {needed:.3g}"
 
 
 @dataclass(frozen=True)
@@ -174,6 +187,8 @@ class Watch:
         First and last period that was reported.
     due : str
         The period that follows.
+    note : str
+        Sentence about cases that are not among the counts; empty where all are.
     """
 
     rows: tuple[WatchRow, ...]
@@ -181,11 +196,27 @@ class Watch:
     since: str
     until: str
     due: str
+    note: str = ""
 
     @property
     def alarms(self) -> tuple[WatchRow, ...]:
         """Rows whose evidence has reached 1 / ``false_alarm``."""
         return tuple(row for row in self.rows if row.alarm is not None)
+
+    @property
+    def bound_sentence(self) -> str:
+        """Sentence about when the lower bounds of the rows hold."""
+        confidence = percent(float(1 - Fraction(str(self.false_alarm))))
+        mixture = ""
+        if any(row.is_mixture for row in self.rows):
+            mixture = (
+                "; that of the mixture of all sites at the end of each period, when"
+                " all its reports are in"
+            )
+        return (
+            "Each lower bound is below the mean coverage of the cases so far at all"
+            f" times, with {confidence} confidence{mixture}."
+        )
 
     @property
     def n(self) -> int:
@@ -219,26 +250,26 @@ class Watch:
         )
         for row in rows[: len(rows) - len(sites)]:
             cases = f"{count(row.n, 'case')}, {nearest_percent(row.coverage)} covered"
+            apart = self.n - row.n
+            if row.group is None and apart > 0:
+                cases += f"; {apart:,} more in noisy answers by group are not pooled"
             yield (
-                f"{row.name.capitalize()}: {row.verdict} ({cases}; false alarm at most"
-                f" {odds}, whenever you look).{row.cause}"
+                f"{row.name.capitalize()}: {row.verdict} ({cases}; {row.evidence_text};"
+                f" false alarm at most {odds}, whenever you look).{row.cause}"
             )
         alarms = [row for row in sites if row.alarm is not None]
         for row in alarms[:_MOST_LINES]:
             yield (
-                f"At {row.name}: {row.verdict} (false alarm at this site at most"
-                f" {odds}, whenever you look).{row.cause}"
+                f"At {row.name}: {row.verdict} ({row.evidence_text}; false alarm at"
+                f" this site at most {odds}, whenever you look).{row.cause}"
             )
         if len(alarms) > _MOST_LINES:
             yield f"And at {count(len(alarms) - _MOST_LINES, 'more site')}."
         if sites and not alarms:
-            few = sum(row.verdict.startswith("too few") for row in sites)
-            some = (
-                f"; {few:,} of {len(sites):,} have too few cases to tell" if few else ""
-            )
+            most = max(sites, key=lambda row: row.evidence)
             yield (
-                "No single site has evidence so far that it is below"
-                f" {percent(level)}{some}."
+                "No alarm at any single site so far. The most evidence that one is"
+                f" below {percent(level)} is at {most.name}: {most.evidence_text}."
             )
         elif len(sites) > 1:
             named, strict = (
@@ -265,7 +296,10 @@ class Watch:
             f"{count(self.n, 'new case')} since {self.since}; the next reports are due"
             f" for {self.due}."
         )
-        return plain_spaces("\n".join([head, *self.sentences]))
+        lines = [head, *self.sentences]
+        if self.note:
+            lines.append(self.note)
+        return plain_spaces("\n".join(lines))
 
 
 def watch(
@@ -350,7 +384,12 @@ def watch(
         rows += _name_sites(own)
     first, last = min(periods), periods[-1]
     return Watch(
-        tuple(rows), error, period_text(*first), period_text(*last), _next_period(*last)
+        tuple(rows),
+        error,
+        since=period_text(*first),
+        until=period_text(*last),
+        due=_next_period(*last),
+        note=left_out_note(checks),
     )
 
 
@@ -427,7 +466,7 @@ def _tabulate(
     looks = {day: i for i, day in enumerate(sorted(set(ends)))}
     by_group: dict[str | None, list[tuple[Any, ...]]] = {}
     for check, end in zip(checks, ends, strict=True):
-        for counted in find_counts(calibration, check):
+        for counted in find_counts(calibration, check, has_total=True):
             scale = 0.0 if counted.noise is None else counted.noise.scale
             entry = (
                 looks[end],
@@ -454,32 +493,30 @@ def _watch_level(
     """Return the rows of all sites together and of each, for one group of cases at one
     level.
     """
-    design, threshold = (
-        calibration.selected_designs[0],
-        common_thresholds(calibration)[level],
-    )
-    promise, asked = (
-        PROMISES[design.promise](),
-        float(design.levels[level].confidence_level),
-    )
+    design = calibration.selected_designs[0]
+    threshold = common_thresholds(calibration)[level]
+    promise = PROMISES[design.promise]()
+    asked = float(design.levels[level].confidence_level)
     counts, m = table.levels[level], len(table.sites)
     shares = {
         name: float(kind.share or 0) for kind in design.kinds for name in kind.names
     }
     own_shares = np.array([shares.get(site, 0.0) for site in table.sites])
-    # without sites to which nothing was promised: as if their noise were infinite
     inside = counts
-    if promise.bears_differing_sites and design.site_names is not None:
-        named = np.isin(table.sites, design.site_names)[counts.row]
-        inside = replace(counts, scale=np.where(named, counts.scale, np.inf))
+    if promise.bears_differing_sites:
+        inside = _without_others(calibration, table.sites, counts)
     single, _ = _evidence.level_evidence(counts, 1 - asked, m)
-    _, together = _evidence.level_evidence(inside, 1 - asked, m, design.n_sites)
+    seats = calibration.n_answers
+    _, together = _evidence.level_evidence(inside, 1 - asked, m, seats)
     if promise.takes_mixture:
         together = _evidence.mixture_evidence(counts, 1 - asked, own_shares)
     change, change_together = None, None
     if promise.is_for_each_case and group is None and threshold != math.inf:
-        change, change_together = _find_change(
-            calibration, level, promise, counts, inside, error
+        find = _find_change
+        if len(calibration.selected_designs) > 1:
+            find = _find_change_in_groups
+        change, change_together = find(
+            calibration, level, table.sites, counts, inside, error=error
         )
     lower = _evidence.lower_bounds(counts, error, m)
     points = table.points(level)
@@ -506,31 +543,54 @@ def _watch_level(
                 / max(own_shares.sum(), 1e-300)
             )
             bound = _evidence.mixture_lower_bound(counts, error, own_shares)
-            row = replace(row, coverage=float(mean), lower=bound)
+            row = replace(row, coverage=float(mean), lower=bound, is_mixture=True)
         rows.insert(0, row)
     return rows
+
+
+def _without_others(
+    calibration: Checked, sites: Sequence[str], counts: Counts
+) -> Counts:
+    """Return the counts without those of sites to which nothing was promised: as if
+    their noise were infinite.
+
+    With groups of several sites, a promise to each site is for cases of a group at the
+    sites that answered for it. A site that did not answer for all groups has others.
+    """
+    promised = set(calibration.answered)
+    if not calibration.whole.plan.grouping.by_site:
+        for design in calibration.selected_designs:
+            promised &= set(design.site_names or ())
+    is_promised = np.isin(sites, sorted(promised))[counts.row]
+    return replace(counts, scale=np.where(is_promised, counts.scale, np.inf))
+
+
+Change = tuple[Floats | None, Floats | None]
+"""Evidence of a change by batch, and for all sites together by look; None where no
+distribution of the coverage is known.
+"""
 
 
 def _find_change(
     calibration: Checked,
     level: int,
-    promise: Promise,
+    sites: Sequence[str],
     counts: Counts,
     inside: Counts,
+    *,
     error: float,
-) -> tuple[Floats | None, Floats | None]:
-    """Return the evidence of a change by batch, and for all sites by look; None without
-    a distribution.
+) -> Change:
+    """Return the evidence of a change where all cases have one threshold.
 
     Sites that are alike share one coverage, so their counts are pooled. Sites with
     coverages of their own have a distribution each: all of them are at least a low
     quantile at once, by the union bound.
     """
-    design, m = calibration.selected_designs[0], int(counts.row.max()) + 1
+    design, m = calibration.selected_designs[0], len(sites)
     known = law(design, level)
     if known is None:
         return None, None
-    if not promise.bears_differing_sites:
+    if not PROMISES[design.promise].bears_differing_sites:
         return _evidence.change_evidence(counts, known)
     spent = [_SPENT * error, _SPENT * error / (design.n_sites or m)]
     own, all_at_once = np.clip(
@@ -539,6 +599,55 @@ def _find_change(
     single, _ = _evidence.level_evidence(inside, own, m)
     _, together = _evidence.level_evidence(inside, all_at_once, m, design.n_sites)
     return single * (1 - _SPENT), together * (1 - _SPENT)
+
+
+def _find_change_in_groups(
+    calibration: Checked,
+    level: int,
+    sites: Sequence[str],
+    counts: Counts,
+    inside: Counts,
+    *,
+    error: float,
+) -> Change:
+    """Return the evidence of a change where groups of cases have their own thresholds.
+
+    Each threshold has a distribution of its own. All coverages are at least a low
+    quantile at once, by the union bound, and so is that of any mix of the groups. A
+    site whose cases all have one threshold is compared with that threshold's own
+    distribution.
+    """
+    quantiles: dict[str | None, float] = {}
+    designs = calibration.selected_designs
+    rate = _SPENT * error / len(designs)
+    for part in calibration.selected_parts:
+        if part.thresholds[level] == math.inf:  # which covers everything
+            continue
+        known = law(part.design, level)
+        if known is None:
+            return None, None
+        quantiles[part.design.group] = _miss_at(known, rate)
+    if not quantiles:
+        return None, None
+    worst, m = max(quantiles.values()), len(sites)
+    single, _ = _evidence.level_evidence(inside, worst, m)
+    _, together = _evidence.level_evidence(inside, worst, m, calibration.n_answers)
+    grouping = calibration.whole.plan.grouping
+    if grouping.by_site and not grouping.has_labels:
+        for site, batches in zip(sites, counts.by_row(), strict=True):
+            own = calibration.whole.by_group[site]
+            known = law(own.design, level)
+            if site in quantiles and known is not None:
+                miss = _miss_at(known, _SPENT * error)
+                single[batches] = _evidence.level_evidence(inside, miss, m)[0][batches]
+    return single * (1 - _SPENT), together * (1 - _SPENT)
+
+
+def _miss_at(known: CoverageLaw, probability: float) -> float:
+    """Return the miss that the coverage given the data exceeds with this probability
+    only.
+    """
+    return float(np.clip(1 - known.ppf(probability), 1e-9, 1 - 1e-9))
 
 
 def _make_row(
@@ -625,6 +734,30 @@ class WatchPlan:
             f" {where} is found within {half} (half of the time) and {most} (9 times in"
             " 10)."
         )
+
+
+def floor_digits(value: float) -> str:
+    """Write a number with three digits, rounded down: evidence of 19.99 is "19.9".
+
+    Parameters
+    ----------
+    value : float
+        The number, not negative.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> floor_digits(19.99), floor_digits(0.01239), floor_digits(4.5678e6)
+    ('19.9', '0.0123', '4.56e+06')
+    """
+    if value <= 0:
+        return "0"
+    exact = Decimal(value)
+    unit = Decimal(1).scaleb(exact.adjusted() - 2)
+    return f"{float(exact.quantize(unit, rounding=ROUND_FLOOR)):.3g}"
 
 
 def _range_text(low: int, high: int) -> str:

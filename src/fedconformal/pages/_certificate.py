@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from fedconformal import messages, scores
 from fedconformal._extras import MissingExtraError
-from fedconformal._text import count, percent
+from fedconformal._text import count, nearest_percent, percent
 from fedconformal._version import __version__
 from fedconformal.audit import Finding, verify
 from fedconformal.documents import Calibration, Check, Design, Document, Facts, Plan
@@ -25,13 +25,14 @@ from fedconformal.monitoring._check import SiteCheck, assess
 from fedconformal.pages._claims import Answered, Budget, Claim
 from fedconformal.pages._planner import USUAL_CASES
 from fedconformal.pages._render import read_asset, render
-from fedconformal.planning import CRITERIA, PROMISES
+from fedconformal.planning import CRITERIA, PromiseScope
 from fedconformal.protocol import (
     AssumptionKind,
     assumption_codes,
     assumption_sentences,
     loss_curve,
     score_of,
+    uncovered_sentences,
 )
 
 _MOST_ANSWERED = 12  # of which the first page has names; the table has more
@@ -199,15 +200,20 @@ class CertificateView:
         is for.
         """
         promised = Counter(
-            (level.claim.promise, level.claim.criterion, level.level, level.claim.delta)
+            (level.claim.scope, level.claim.criterion, level.level, level.claim.delta)
             for level in self.finite_levels
         )
-        return [
-            promise.sentence(
-                criterion, level, delta, self._in_groups(n_groups), self.claims[0].words
+        sentences = []
+        for (scope, criterion, level, delta), n_groups in promised.items():
+            sentence = scope.sentence(
+                criterion,
+                level,
+                delta,
+                group=self._in_groups(n_groups),
+                claim=self.claims[0].words,
             )
-            for (promise, criterion, level, delta), n_groups in promised.items()
-        ]
+            sentences.append(sentence)
+        return sentences
 
     def _in_groups(self, n_groups: int) -> str:
         if not self.plan.is_grouped:
@@ -250,31 +256,41 @@ class CertificateView:
         ]
         return titles + ["sizes of the sets"] * (self.sizes is None)
 
-    def named_sizes(self, names: Iterable[str]) -> list[str]:
-        """Return "north (120 cases)" for each name: cases in all groups, answered or
-        else planned.
-        """
-        sizes: Counter[str] = Counter()
-        for claim in self.claims:
-            designs = claim.planned, claim.design
-            sizes.update(
-                {
-                    name: kind.n
-                    for design in designs
-                    for kind in design.kinds
-                    for name in kind.names
-                }
-            )
-        return [
-            f"{name} ({count(sizes[name], 'case')})" if name in sizes else name
-            for name in sorted(names)
-        ]
+    @property
+    def uncovered(self) -> tuple[str, ...]:
+        """Sentences about cases to which nothing is promised, and that do not count."""
+        return uncovered_sentences(self.calibration)
 
     @property
     def answered(self) -> list[str]:
-        """Names and sizes of the sites that answered, unless they are many."""
+        """Names of the sites that answered, each with its cases that count, unless they
+        are many.
+        """
         sites = {received.site for received in self.calibration.reports}
-        return self.named_sizes(sites) if len(sites) <= _MOST_ANSWERED else []
+        if len(sites) > _MOST_ANSWERED:
+            return []
+        return _named_sizes(sites, (claim.design for claim in self.claims))
+
+    @property
+    def missing(self) -> list[str]:
+        """Names of the sites that are missing, each with the cases that it was to
+        answer with, as far as they are planned.
+        """
+        sizes = []
+        for claim in self.claims:
+            absent = set(claim.part.missing) if claim.part else set()
+            kinds = []
+            for kind in claim.planned.kinds:
+                names = tuple(name for name in kind.names if name in absent)
+                kinds.append(kind.model_copy(update={"names": names}))
+            sizes.append(claim.planned.model_copy(update={"sites": tuple(kinds)}))
+        return _named_sizes(self.calibration.missing, sizes)
+
+    @property
+    def not_asked(self) -> list[str]:
+        """Names of the sites that are not asked, each with its planned cases."""
+        designs = [claim.planned for claim in self.claims]
+        return _named_sizes(self.calibration.not_asked, designs)
 
     def assumptions(self, kind: str) -> tuple[str, ...]:
         """Return the sentences that follow from the plan and from who answered,
@@ -364,6 +380,25 @@ class CertificateView:
         }
 
     @property
+    def has_partial_prevalence(self) -> bool:
+        """True if a site did not answer for every class."""
+        if self.prevalence is None:
+            return False
+        classes, by_site = self.prevalence
+        return any(len(counts) < len(classes) for counts in by_site.values())
+
+    def prevalence_text(self, label: str, counts: Counter[str]) -> str:
+        """Return the share of a class among the cases of a site; the number of cases
+        where the site did not answer for all classes, so that there is no share.
+        """
+        classes = () if self.prevalence is None else self.prevalence[0]
+        if label not in counts:
+            return "not counted"
+        if len(counts) < len(classes):
+            return count(counts[label], "case")
+        return nearest_percent(counts[label] / counts.total())
+
+    @property
     def prevalence(self) -> tuple[list[str], dict[str, Counter[str]]] | None:
         """Classes, and the cases of each by site; None without classes, or if they are
         many.
@@ -374,6 +409,20 @@ class CertificateView:
             classes[label] = None
             by_site.setdefault(answered.site, Counter())[label] += answered.n
         return (list(classes), by_site) if 0 < len(classes) <= _MOST_CLASSES else None
+
+
+def _named_sizes(names: Iterable[str], designs: Iterable[Design]) -> list[str]:
+    """Return "north (120 cases)" for each name: cases in all designs together."""
+    sizes: Counter[str] = Counter()
+    for design in designs:
+        for kind in design.kinds:
+            for name in kind.names:
+                sizes[name] += kind.n
+    texts = []
+    for name in sorted(names):
+        cases = f" ({count(sizes[name], 'case')})" if name in sizes else ""
+        texts.append(f"{name}{cases}")
+    return texts
 
 
 def _title(name: str) -> str:
@@ -486,16 +535,17 @@ def promise_sentences(plan: Plan, designs: Iterable[Design]) -> list[tuple[float
     """
     promised: dict[tuple[float, str], None] = {}
     for design in designs:
-        promise, criterion = PROMISES[design.promise](), CRITERIA[design.criterion]()
+        scope = PromiseScope.of(plan, design)
+        criterion = CRITERIA[design.criterion]()
         delta = None if design.delta is None else float(design.delta)
-        where, claim = (
-            " in each group" if plan.is_grouped else "",
-            messages.claim(design, plan.score),
-        )
+        words = {
+            "group": " in each group" if plan.is_grouped else "",
+            "claim": messages.claim(design, plan.score),
+        }
         for level in design.levels:
             asked = float(level.confidence_level)
             sentence = (
-                promise.sentence(criterion, asked, delta, where, claim)
+                scope.sentence(criterion, asked, delta, **words)
                 if level.advice is None
                 else ""
             )

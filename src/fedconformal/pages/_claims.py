@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from functools import cached_property
-from time import thread_time
 from typing import NamedTuple
 
 import numpy as np
@@ -18,10 +17,12 @@ from fedconformal.documents import Calibration, CalibrationPart, Design, Gridded
 from fedconformal.laws import Summary
 from fedconformal.monitoring import shifted_law
 from fedconformal.pages._render import disclosure, expected_mean, has_law
-from fedconformal.planning import CRITERIA, PROMISES, Guarantee
+from fedconformal.planning import CRITERIA, PROMISES, Guarantee, PromiseScope
 
-_MOST_SECONDS = 2.0  # for all distributions of a page
+_MOST_OPERATIONS = 10_000  # of all distributions of a page
 _MOST_NUMBERS = 2000  # of one distribution
+_CALL = 25  # operations of any distribution that is not of one kind of site
+_VOTES = 200  # that take as long as one number
 _LARGE = 10**8  # points from which on the numbers of uneven sites take longer
 _BOUNDED = 5  # how much longer the worst of many distributions takes
 _ROOTS = (
@@ -32,19 +33,27 @@ _MOST_CELLS = 1000  # cells of a grid on which the coverage is simulated
 
 
 class Budget:
-    """Time for the distributions of a page, which a hostile calibration must not
+    """Operations for the distributions of a page, which a hostile calibration must not
     exceed.
+
+    They are estimated from sizes and counted, not timed: the same calibration has the
+    same page on any machine.
     """
 
     def __init__(self) -> None:
-        self._end = thread_time() + _MOST_SECONDS
+        self._remaining = _MOST_OPERATIONS
         self.has_sufficed = True
 
-    def allows(self, n_numbers: int) -> bool:
-        """Return whether there is time for a distribution of this many different
-        numbers.
+    def allows(self, n_numbers: int, n_votes: int = 0) -> bool:
+        """Spend what a distribution of this many different numbers and votes takes;
+        return whether that much was left.
         """
-        is_allowed = n_numbers <= _MOST_NUMBERS and thread_time() < self._end
+        operations = 1 + n_numbers
+        if n_votes > 0:
+            operations += _CALL + n_votes // _VOTES
+        is_allowed = n_numbers <= _MOST_NUMBERS and operations <= self._remaining
+        if is_allowed:
+            self._remaining -= operations
         self.has_sufficed = self.has_sufficed and is_allowed
         return is_allowed
 
@@ -87,7 +96,7 @@ class Claim:
     design : Design
         Of the group: as it is planned, or as it was solved for the sites that answered.
     budget : Budget
-        Time for all claims of a page.
+        Operations for all claims of a page.
     calibration : Calibration, optional
         What is claimed, with ``part`` of the group; left out, a plan is shown.
     part : CalibrationPart, optional
@@ -111,10 +120,9 @@ class Claim:
         self.planned = plan.by_group[design.group]
         self.label = design.group or ""
         self.message = messages.of(design.message)
-        self.criterion, self.promise = (
-            CRITERIA[design.criterion](),
-            PROMISES[design.promise](),
-        )
+        self.criterion = CRITERIA[design.criterion]()
+        self.scope = PromiseScope.of(plan, design)
+        self.promise = self.scope.promise
         self.delta = None if design.delta is None else float(design.delta)
         self.is_bound = self.message.is_bound(design)
         self.words = messages.claim(design, plan.score)
@@ -180,8 +188,8 @@ class LevelClaim:
         kinds = zip(claim.design.kinds, self.votes, strict=False)
         self.n_votes = sum(kind.count * sum(own) for kind, own in kinds)
         group = f" of the {claim.group}" if claim.group else ""
-        self.promised = claim.promise.sentence(
-            claim.criterion, self.level, claim.delta, group, claim.words
+        self.promised = claim.scope.sentence(
+            claim.criterion, self.level, claim.delta, group=group, claim=claim.words
         )
 
     @cached_property
@@ -189,7 +197,7 @@ class LevelClaim:
         """Distribution of the coverage, and whether there is one that takes too
         long.
         """
-        if not self.is_answered or not self.claim.budget.allows(self._n_numbers):
+        if not self.is_answered or not self._can_afford():
             return None, self.is_answered
         law = messages.law(self.claim.design, self.place)
         if law is None:
@@ -227,6 +235,18 @@ class LevelClaim:
     def _n_numbers(self) -> int:
         return count_law_numbers(self.claim.design, self.place)
 
+    @property
+    def _counted_votes(self) -> int:
+        """Votes that are added up; 0 where a formula takes their place, as of sites of
+        one kind that send one number.
+        """
+        return self.n_votes if self._n_numbers > 1 else 0
+
+    def _can_afford(self, times: int = 1) -> bool:
+        """Return whether operations are left for this many distributions."""
+        budget, votes = self.claim.budget, self._counted_votes
+        return budget.allows(times * self._n_numbers, times * votes)
+
     @cached_property
     def sensitivity(self) -> tuple[float, float, float] | None:
         """Mean coverages if one site differs, where the promise assumes that none does
@@ -237,17 +257,19 @@ class LevelClaim:
         last is a lower bound elsewhere, whatever the scores of the one site are.
         """
         claim, design = self.claim, self.claim.design
-        work = self._n_numbers * (len(design.kinds) + 4)
         is_shown = (
             self.has_picture
             and claim.n_answers > 1
-            and not claim.promise.bears_differing_sites
+            and not claim.scope.allows_differing_sites
         )
         has_ranks = claim.message.local_ranks(design, self.place) is not None and all(
             kind.names for kind in design.kinds
         )
         if not (
-            self.is_finite and is_shown and has_ranks and claim.budget.allows(work)
+            self.is_finite
+            and is_shown
+            and has_ranks
+            and self._can_afford(len(design.kinds) + 4)
         ):
             return None
         assert claim.calibration is not None
@@ -273,11 +295,7 @@ class LevelClaim:
         """
         design = self.claim.design
         is_small = getattr(design.message, "n_cells", 0) <= _MOST_CELLS
-        if (
-            not self.is_finite
-            or not is_small
-            or not self.claim.budget.allows(self._n_numbers)
-        ):
+        if not self.is_finite or not is_small or not self._can_afford():
             return None
         return expected_mean(design, self.place)
 
@@ -302,17 +320,13 @@ class LevelClaim:
             message.edges[message.n_cells - 2] if isinstance(message, Gridded) else None
         )
 
-    @property
+    @cached_property
     def needed_every_site(self) -> bool:
         """True if one site less could have made the threshold infinite, where there is
         time to tell.
         """
         claim, design = self.claim, self.claim.design
-        if (
-            not self.is_finite
-            or claim.n_answers < 2
-            or not claim.budget.allows(self._n_numbers)
-        ):
+        if not self.is_finite or claim.n_answers < 2 or not self._can_afford():
             return False
         return claim.design.message.is_masked or not claim.message.tolerates(
             design, self.place, 1

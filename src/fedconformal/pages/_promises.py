@@ -22,7 +22,13 @@ from fedconformal.pages._question import (
     PrivacyOptions,
 )
 from fedconformal.pages._render import expected_mean, has_law, render
-from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
+from fedconformal.planning import (
+    CRITERIA,
+    PROMISES,
+    Criterion,
+    Promise,
+    PromiseScope,
+)
 from fedconformal.scores import SCORES, LabelScore, from_name
 
 # -- choices that the page offers: what is registered, and which of it goes together ---
@@ -97,13 +103,18 @@ class Card:
     With noise, ``mean`` is the coverage to expect if scores lie evenly over the cells.
     """
 
-    promise: Promise
+    scope: PromiseScope
     criterion: Criterion
     numbers: int
     refusal: str = ""
     problems: tuple[str, ...] = ()
     mean: float | None = None
     worst: float | None = None
+
+    @property
+    def promise(self) -> Promise:
+        """The promise itself."""
+        return self.scope.promise
 
 
 def answer_promises(question: PlanQuestion) -> str:
@@ -130,7 +141,7 @@ def make_cards(question: PlanQuestion) -> tuple[Card, ...]:
 
 
 def _card(question: PlanQuestion) -> Card:
-    card = Card(question.promised, question.chosen_criterion, question.how_many)
+    card = Card(question.scope, question.chosen_criterion, question.how_many)
     try:
         plan = make_plan(question)
     except ValueError as error:

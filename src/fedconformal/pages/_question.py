@@ -23,7 +23,13 @@ from fedconformal.documents import (
     SiteName,
     check_public_key,
 )
-from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
+from fedconformal.planning import (
+    CRITERIA,
+    PROMISES,
+    Criterion,
+    Promise,
+    PromiseScope,
+)
 from fedconformal.privacy import Bins, Privacy
 from fedconformal.scores import SCORES, LabelScore, LossScore, claim_of, from_name
 
@@ -281,6 +287,11 @@ class PlanQuestion(StrictModel):
     def promised(self) -> Promise:
         """The promise itself."""
         return PROMISES[self.promise]()
+
+    @property
+    def scope(self) -> PromiseScope:
+        """The promise with one threshold for all cases, as the planner has it."""
+        return PromiseScope(self.promised)
 
     @property
     def public_keys(self) -> dict[str, str] | None:

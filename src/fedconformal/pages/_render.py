@@ -20,7 +20,7 @@ from fedconformal._util import Floats
 from fedconformal.documents import Design
 from fedconformal.laws import Summary, density
 from fedconformal.messages import CurveMessage, of
-from fedconformal.monitoring import WatchRow
+from fedconformal.monitoring import WatchRow, floor_digits
 from fedconformal.planning import Promise
 
 _MOST_TIMES = 100
@@ -110,6 +110,7 @@ def _environment() -> Any:
     )
     environment.filters |= {
         "ceiling": _text.ceiling_percent,
+        "evidence": floor_digits,
         "comma": lambda number: f"{number:,}",
         "count": _text.count,
         "first_names": first_names,

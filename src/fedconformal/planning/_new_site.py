@@ -197,8 +197,10 @@ class NewSite(Promise):
         criterion: Criterion,
         level: float,
         delta: float | None,
+        *,
         group: str = "",
         claim: str = USUAL_CLAIM,
+        condition: str | None = None,
     ) -> str:
         """Return the average over sites, or the share of sites at which the level is
         reached.

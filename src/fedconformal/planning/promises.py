@@ -10,6 +10,7 @@ like.
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isqrt
@@ -207,6 +208,8 @@ class Promise(ABC):
     """True if every case of these sites is missed with at most the same chance, so that
     evidence of several sites may be multiplied.
     """
+    is_for_answered_sites: ClassVar[bool] = False
+    """True if nothing is promised to cases of a site that did not answer."""
     no_faulty: ClassVar[str] = ""
     """Reason why no site may be faulty; empty if some may."""
     assumption: ClassVar[str]
@@ -321,10 +324,16 @@ class Promise(ABC):
     serves: ClassVar[str] = ""
     """New cases that are covered, for a list of promises; empty: as ``whose`` says."""
     law_note: ClassVar[str] = ""
-    """Sentence about what the law does not contain."""
+    """Sentences about what the law does not contain, with ``{condition}`` for the
+    condition on the sites.
+    """
     condition: ClassVar[str] = ""
-    """Condition on the sites, which ends the sentence of the promise; empty if sites
-    may differ.
+    """Condition on the sites where all cases have one threshold; empty if sites may
+    differ. `PromiseScope` decides which condition a grouping has.
+    """
+    condition_in_groups: ClassVar[str] = ""
+    """Condition on the sites where each group of cases has a threshold from several
+    sites, with ``{kind}`` for the kind of group.
     """
     missing_remedy: ClassVar[str] = (
         "to tolerate one, plan with max_missing=1 (--max-missing 1)"
@@ -334,12 +343,12 @@ class Promise(ABC):
     whose: ClassVar[str] = "new cases"
     """Cases whose truth is covered, in a sentence."""
     among: ClassVar[str] = ""
-    """Place that the share covered refers to, as in "the share covered at any one
+    """Place that the share covered refers to, as in "the share covered at each single
     site".
     """
     bound_of: ClassVar[str] = ""
     """Quantity that its law bounds, where it is a bound, for the heading of a table:
-    "worst site".
+    "each single site".
     """
     pools: ClassVar[bool] = True
     """True if pooling all cases would satisfy the same promise, and so can be compared
@@ -355,24 +364,62 @@ class Promise(ABC):
         criterion: Criterion,
         level: float,
         delta: float | None,
+        *,
         group: str = "",
         claim: str = USUAL_CLAIM,
+        condition: str | None = None,
     ) -> str:
         """Return the promise as a sentence, with its condition.
 
         ``group`` follows whose cases are meant, and ``claim`` is what the score
-        promises to them.
+        promises to them. ``condition`` is that of the grouping; left out, that of one
+        threshold for all cases.
         """
-        condition = f", {self.condition}" if self.condition else ""
-        return criterion.promise(level, f"{self.whose}{group}{condition}", delta, claim)
+        if condition is None:
+            condition = self.condition
+        whose = f"{self.whose}{group}"
+        if condition:
+            whose = f"{whose}, {condition}"
+        return criterion.promise(level, whose, delta, claim)
 
     @abstractmethod
     def assumed(self) -> str:
         """Return the assumptions of the promise, described."""
 
     def assumed_in_groups(self) -> str:
-        """Return the assumptions of a threshold for each group of points."""
+        """Return the assumptions of a threshold for each group of points, each from
+        several sites.
+        """
         return f"In each group individually: {self.assumed()}"
+
+    def assumed_by_site(self, *, has_labels: bool) -> str:
+        """Return the assumptions of thresholds that each come from one site and serve
+        that site alone.
+
+        Parameters
+        ----------
+        has_labels : bool
+            True if a site has a threshold for each label or class.
+        """
+        if has_labels:
+            given, whose = "the model and all labels", "a group at one site"
+            same, differing = "that group at that site", "sites and groups may"
+        else:
+            given, whose = "the model", "a site"
+            same, differing = "that site", "sites may"
+        return (
+            f"Given {given}, the calibration scores of {whose} and the score of a new"
+            f" case of {same} are independent and identically distributed;"
+            f" {differing} differ in any way. The model was not trained on the"
+            " calibration data."
+        )
+
+    def shortfall_of_own_threshold(self, where: str) -> str:
+        """Explain the same as `shortfall` where the site has a threshold of its own."""
+        return (
+            f"cases {where} have changed since the calibration, or it came out low for"
+            " this site: if they have not changed,"
+        )
 
     @abstractmethod
     def shortfall(self, where: str) -> str:
@@ -402,11 +449,14 @@ class Population(Promise):
     assumption: ClassVar[str] = "alike"
     is_for_each_case: ClassVar[bool] = True
     condition: ClassVar[str] = "if the model errs equally at every site"
+    condition_in_groups: ClassVar[str] = (
+        "if the model errs equally on each {kind} at every site"
+    )
     serves: ClassVar[str] = "new cases, if the model errs equally at every site"
     law_note: ClassVar[str] = (
         "The distribution of the coverage shows how it varies from one calibration to"
-        " the next if the model errs equally at every site. If sites differ, coverage"
-        " at a single site can fall outside this range."
+        " the next {condition}. If sites differ, coverage at a single site can fall"
+        " outside this range."
     )
 
     def choose(
@@ -475,10 +525,63 @@ class Population(Promise):
         )
 
 
+@dataclass(frozen=True)
+class EachSiteGuarantee(Guarantee):
+    """Guarantee for each single site, not for all sites at once.
+
+    Attributes
+    ----------
+    mean, coverage, probability : float
+        As of `Guarantee`, for any single site.
+    all_sites : float or None
+        All sites reach ``coverage`` at once with at least this probability, by the
+        union bound.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> options = {"promise": "each-site", "criterion": "conditional", "delta": 0.3}
+    >>> plan = fc.plan(n_sites=30, n_points=50, confidence_level=0.8, **options)
+    >>> round(plan.guarantee.probability, 4), round(plan.guarantee.all_sites, 2)
+    (0.9943, 0.83)
+    """
+
+    all_sites: float | None = None
+
+    @classmethod
+    def from_law(
+        cls, worst: CoverageLaw, level: float, misses: Iterable[tuple[int, float]]
+    ) -> "EachSiteGuarantee":
+        """Return the guarantee that follows from the coverage of the sites' own
+        thresholds.
+
+        Parameters
+        ----------
+        worst : CoverageLaw
+            The worst of the distributions.
+        level : float
+            The confidence level.
+        misses : iterable of (int, float)
+            Number of sites of each kind, and the probability that one of them does not
+            reach the level by its own threshold.
+
+        Returns
+        -------
+        EachSiteGuarantee
+        """
+        missed = sum(number * chance for number, chance in misses)
+        probability = float(worst.sf(level))
+        return cls(worst.mean(), level, probability, max(0.0, 1 - missed))
+
+
 @PROMISES.register
 class EachSite(Promise):
     """New points of each site that answered, and so of every mixture of them; sites may
     differ in any way.
+
+    With the conditional criterion all sites reach the level at once with probability 1
+    - delta. The guarantee and the distribution of the coverage are those of each single
+    site, which has more certainty.
 
     Examples
     --------
@@ -495,8 +598,13 @@ class EachSite(Promise):
     whose: ClassVar[str] = "the new cases of every site that answered"
     serves: ClassVar[str] = "the cases of every site that answers, individually"
     bears_differing_sites: ClassVar[bool] = True
-    among: ClassVar[str] = " at any one site"
-    bound_of: ClassVar[str] = "worst site"
+    is_for_answered_sites: ClassVar[bool] = True
+    among: ClassVar[str] = " at each single site"
+    bound_of: ClassVar[str] = "each single site"
+    law_note: ClassVar[str] = (
+        "The distribution of the coverage, and what follows from it, is a bound for"
+        " each single site, not for all sites at once."
+    )
     pools: ClassVar[bool] = False
     smallest_decides: ClassVar[bool] = True
     fixes_ranks: ClassVar[bool] = True
@@ -578,8 +686,25 @@ class EachSite(Promise):
         """Return whether anybody is left: every site's own report suffices."""
         return n_missing < solution.ballot.n_sites
 
+    def guarantee(self, solution: Solution, goal: Goal) -> EachSiteGuarantee:
+        """Return the guarantee for each single site, and the probability that all reach
+        the level at once.
+        """
+        level = float(goal.level)
+        ballot = solution.ballot
+        misses = []
+        if solution.needed <= ballot.n_sites:
+            for kind, ranks in zip(ballot.sites, ballot.ranks, strict=True):
+                above = kind.n - ranks[0] + 1
+                chance = float(special.betainc(ranks[0], above, level))
+                misses.append((kind.count, chance))
+        worst = self.law(solution, goal)
+        return EachSiteGuarantee.from_law(worst, level, misses)
+
     def law(self, solution: Solution, goal: Goal) -> CoverageLaw:
-        """Return the worst of the sites' own distributions."""
+        """Return the worst of the sites' own distributions, a bound for each single
+        site.
+        """
         ballot = solution.ballot
         if solution.needed > ballot.n_sites:
             return EachSiteLaw((kind.n, kind.n + 1) for kind in ballot.sites)
@@ -601,10 +726,7 @@ class EachSite(Promise):
 
     def shortfall(self, where: str) -> str:
         """Name changed cases, or a calibration that came out low."""
-        return (
-            f"cases {where} have changed since the calibration, or it came out low for"
-            " this site: if they have not changed,"
-        )
+        return self.shortfall_of_own_threshold(where)
 
 
 def own_goal(goal: Goal, n_sites: int) -> Goal:

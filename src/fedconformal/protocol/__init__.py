@@ -47,3 +47,4 @@ from fedconformal.protocol._sets import (
     refuse_answers,
 )
 from fedconformal.protocol._simulate import simulate
+from fedconformal.protocol._uncovered import uncovered_sentences

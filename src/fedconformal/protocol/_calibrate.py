@@ -36,7 +36,7 @@ from fedconformal.documents import (
 from fedconformal.documents._base import paused_collector
 from fedconformal.documents._fields import MOST_REFUSALS
 from fedconformal.messages import Answer, largest_so_far, of
-from fedconformal.planning import PROMISES
+from fedconformal.planning import PROMISES, PromiseScope
 from fedconformal.protocol._masking import add_up
 from fedconformal.protocol._report import check_current, is_private, loss_curve
 from fedconformal.scores import SCORES, LabelScore, LossScore, from_name
@@ -598,10 +598,9 @@ def assumption_sentences(
         "colluding": count(_bearers(plan) - 1, "site"),
     }
     known = {code: text.format(**facts) for code, text in _SENTENCES.items()}
-    for promise in (PROMISES[name]() for name in PROMISES):
-        known[promise.assumption] = (
-            promise.assumed_in_groups() if plan.is_grouped else promise.assumed()
-        )
+    for name in PROMISES:
+        scope = PromiseScope(PROMISES[name](), plan.grouping)
+        known[scope.promise.assumption] = scope.assumed()
     return tuple(
         known.get(code, f"An assumption that this version does not know: {code}.")
         for code in calibration.assumptions
@@ -676,9 +675,9 @@ def describe_coverage(view: CalibrationView) -> str:
     Examples
     --------
     >>> import fedconformal as fc
-    >>> describe_coverage(fc.conformalize({"A": range(40), "B": range(60)})[0.9])
-    "level 0.9: threshold 53.0, coverage at least 90.7 % on average, if the assumptions
-    of 'population' hold"
+    >>> calibration = fc.conformalize({"A": range(40), "B": range(60)})
+    >>> describe_coverage(calibration[0.9]).partition(", if ")[0]
+    'level 0.9: threshold 53.0, coverage at least 90.7 % on average'
     """
     group = "" if view.group is None else f"group {view.group!r}, "
     start = (
@@ -687,21 +686,19 @@ def describe_coverage(view: CalibrationView) -> str:
     )
     if view.threshold == math.inf:
         return f"{start}: every set contains everything"
-    guarantee, condition = (
-        view.guarantee,
-        f"if the assumptions of {view.promise!r} hold",
-    )
+    guarantee = view.guarantee
+    scope = PromiseScope.of(view.whole.plan, view.selected_designs[0])
+    condition = scope.condition or "if the assumptions of the calibration hold"
+    coverage = f", coverage{scope.promise.among} at least"
     if guarantee.mean is not None:
-        promised = (
-            f", coverage at least {floor_percent(guarantee.mean)} on average,"
-            f" {condition}"
-        )
+        least = floor_percent(guarantee.mean)
+        promised = f"{coverage} {least} on average, {condition}"
     elif guarantee.coverage is not None and guarantee.probability is not None:
         least, chance = (
             floor_percent(guarantee.coverage),
             floor_percent(guarantee.probability),
         )
-        promised = f", coverage at least {least} with probability {chance}, {condition}"
+        promised = f"{coverage} {least} with probability {chance}, {condition}"
     else:
         promised = ""  # of a promise that gives no number
     return plain_spaces(start + promised)

@@ -41,6 +41,7 @@ from fedconformal.privacy import exact_text
 
 _MOST_RUNS = 10_000  # beyond that, sites without names are kept by size, not in order
 _LARGEST_SHARE = 10**9
+_MOST_LISTED = 10  # sentences of one kind
 
 Sizes = int | Iterable[int] | Mapping[str, int] | None
 """Scores per site, as `plan` takes them."""
@@ -451,7 +452,7 @@ def describe_notes(plan: Plan) -> tuple[str, ...]:
     return (
         *describe_problems(plan),
         *_in_groups(plan, _unusual_ranks),
-        *_absent(plan),
+        *absent_sentences(plan),
         *_in_groups(plan, _not_asked),
         *([_MASKED] if plan.is_masked else _in_groups(plan, _missing)),
         *score_cautions(plan),
@@ -554,23 +555,67 @@ def _missing(design: Design) -> Iterator[str]:
             )
 
 
-def _absent(plan: Plan) -> Iterator[str]:
+def absent_sentences(plan: Plan) -> Iterator[str]:
+    """Yield sentences about sites that have no part in a group, although the plan has
+    both.
+
+    Parameters
+    ----------
+    plan : Plan
+        With groups or without.
+
+    Yields
+    ------
+    str
+    """
     grouping = plan.grouping
-    for site, label in grouping.absent[:10]:
-        what = (
-            f"every set contains {label!r}"
-            if grouping.by_class
-            else "their threshold is infinite"
-        )
+    for site, label in grouping.absent[:_MOST_LISTED]:
+        consequence = "their threshold is infinite"
+        if grouping.by_class:
+            consequence = f"every set contains {label!r}"
         yield (
             f"Site {site!r} has too few cases of {label!r}, or none, for a threshold of"
-            f" its own: there, {what}."
+            f" its own: there, {consequence}."
         )
-    if len(grouping.absent) > 10:
+    more = len(grouping.absent) - _MOST_LISTED
+    if more > 0:
+        yield f"The same holds for {more} more pairs of a site and a label."
+    yield from shorten(_not_planned(plan), "groups")
+
+
+def _not_planned(plan: Plan) -> Iterator[str]:
+    for group, sites in sites_left_out(plan).items():
+        verb = "is not asked, as it has" if len(sites) == 1 else "are not asked, having"
         yield (
-            f"The same holds for {len(grouping.absent) - 10} more pairs of a site and a"
-            " label."
+            f"Group {group!r}: {count(len(sites), 'site')} {verb} too few cases of it,"
+            f" or none: {quoted(sites)}."
         )
+
+
+def sites_left_out(plan: Plan) -> dict[str, list[str]]:
+    """Return, for each group of several sites, the sites of the plan that are no part
+    of it.
+    """
+    if plan.site_names is None or not plan.is_grouped or plan.grouping.by_site:
+        return {}
+    left_out = {}
+    for design in plan.designs:
+        others = sorted(set(plan.site_names) - set(design.site_names or ()))
+        if others:
+            left_out[design.group or ""] = others
+    return left_out
+
+
+def shorten(sentences: Iterable[str], what: str) -> Iterator[str]:
+    """Yield the first sentences, and how many others there are."""
+    more = 0
+    for number, sentence in enumerate(sentences):
+        if number < _MOST_LISTED:
+            yield sentence
+        else:
+            more += 1
+    if more:
+        yield f"The same holds for {more:,} more {what}."
 
 
 def _listed(kinds: Sequence[SiteKind]) -> tuple[int, str]:
