@@ -3,6 +3,7 @@ all data.
 """
 
 import math
+import tracemalloc
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 
@@ -11,13 +12,14 @@ import pytest
 from scipy import stats
 
 import fedconformal as fc
+from fedconformal.laws import _curves
 from fedconformal.laws._curves import (
     CurveNoise,
     NoisyCurve,
     compute_references,
     solve_votes,
 )
-from fedconformal.messages import of
+from fedconformal.messages import check_plan, of
 from fedconformal.privacy import CountNoise, _mechanisms
 from messages.sent import change, check, names
 from planning.plans import quiet
@@ -312,6 +314,41 @@ class TestVotes:
         plan = private([100] * 3, 2.0, promise=promise, confidence_level=0.001)
         assert plan.feasible
         check(plan.designs[0])
+
+
+class TestCost:
+    """What checking takes is known beforehand."""
+
+    @pytest.mark.parametrize(
+        ("m", "n", "cells", "epsilon", "options"),
+        [
+            (10, 10**6, 500, 1.0, {}),
+            (300, 10**6, 20, 1.0, {"criterion": "conditional", "delta": 0.1}),
+            (1000, 1000, 50, 0.5, {}),
+        ],
+    )
+    def test_memory_is_at_most_what_was_estimated(self, m, n, cells, epsilon, options):
+        """Up to 10 MB that every check takes."""
+        planned = private(
+            [n] * m, epsilon, fc.Bins.uniform(0, 1, cells), **options
+        ).designs[0]
+        _curves._convolve.cache_clear()
+        _curves._worst_tail.cache_clear()
+        tracemalloc.start()
+        of(planned.message).check(planned)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak <= 8 * of(planned.message).memory(planned) + 10 * 2**20
+
+    def test_groups_with_the_same_noise_share_a_table(self):
+        """The noise of five numbers of sites, in turn, is convolved five times: the
+        cache has room for fewer.
+        """
+        sizes = {f"{i:02}": [2000] * (5 + i % 5) for i in range(20)}
+        text = private(None, 4.0, groups=sizes).to_json()
+        _curves._convolve.cache_clear()
+        check_plan(fc.Plan.from_json(text))
+        assert _curves._convolve.cache_info().misses == 5
 
 
 class TestRefusals:

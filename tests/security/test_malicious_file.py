@@ -14,6 +14,7 @@ import zlib
 from pathlib import Path
 
 import hostile_files
+import hostile_plans
 import numpy as np
 import polars as pl
 import pytest
@@ -26,6 +27,7 @@ from fedconformal._text import one_line, visible
 from fedconformal.cli import main
 from fedconformal.cli._show import print_json, say, table
 from fedconformal.documents import Check, Refusal
+from fedconformal.messages import MESSAGES
 
 RED = "\x1b[31mred\x1b[0m"
 """What would be red on a terminal."""
@@ -81,6 +83,34 @@ class TestSize:
         assert done.returncode == 0, done.stderr
         outcomes = json.loads(done.stdout)
         assert outcomes == {name: name.split("-")[-1] for name in files}
+
+    @pytest.mark.slow
+    @pytest.mark.skipif(
+        not Path("/proc/self/statm").exists(), reason="needs to know how large it is"
+    )
+    def test_every_plan_is_checked_or_refused_with_500_megabytes(self, tmp_path):
+        """The largest designs of every kind of message, before a policy is looked
+        at.
+        """
+        plans = hostile_plans.plans()
+        for name, written in plans.items():
+            (tmp_path / f"{name}.json").write_text(written)
+        command = [
+            sys.executable,
+            hostile_plans.__file__,
+            *map(str, sorted(tmp_path.iterdir())),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        outcomes = json.loads(done.stdout)
+        assert outcomes == {name: name.split("-")[-1] for name in plans}
+
+    def test_they_are_of_every_kind_of_message(self):
+        kinds = set()
+        for written in hostile_plans.plans().values():
+            for design in json.loads(written)["designs"]:
+                kinds.add(design["message"]["kind"])
+        assert kinds == set(MESSAGES)
 
     @pytest.mark.parametrize(
         ("kind", "size", "largest"),

@@ -4,8 +4,10 @@ refused.
 
 import io
 import os
+import re
 import sys
 import warnings
+import zipfile
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedconformal._tables import Dialect, read_column, read_table
+from fedconformal._tables._formulas import find_uncomputed
 
 TRUTH = [1.5, -0.25, 1234.5, 0.0]
 GUESS = [1.25, 0.5, 1e-7, 12.0]
@@ -135,6 +138,19 @@ class TestDialects:
         with pytest.raises(ValueError, match="separator must be one character"):
             read_table(file(f'sep="\n{text}'))
 
+    @pytest.mark.parametrize("announced", ["\n", "\r", "\r\n"])
+    @pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+    def test_the_line_that_announces_it_has_any_line_end(self, file, announced, end):
+        lines = ["a;b", "1;2", "3;4", ""]
+        path = file(f"sep=;{announced}{end.join(lines)}".encode())
+        values, _ = said(path)
+        assert values.tolist() == [[1, 2], [3, 4]]
+        if announced == end != "\r" or (announced, end) == ("\n", "\r\n"):
+            assert private(path, "b", decimal=".")[0].tolist() == [2, 4]
+        else:
+            with pytest.raises(ValueError, match=r"a private answer the (first )?line"):
+                private(path, "b", decimal=".")
+
     def test_the_minus_of_typographers(self, file):
         assert said(file("a;b\n\u22121,5;\u22122\n"))[0].tolist() == [[-1.5, -2.0]]
 
@@ -178,6 +194,89 @@ class TestNoRowVanishes:
     def test_the_last_line_may_end_or_not(self, file, end):
         for lines in (["score", "1", "2"], ["score", "1", "2", ""]):
             assert read_column(file(end.join(lines).encode())).tolist() == [1, 2]
+
+    @pytest.mark.parametrize("columns", [1, 2])
+    def test_formulas_that_nobody_computed_are_refused(self, sheet, columns):
+        """At the end of a sheet these would end it earlier."""
+        rows = [[0.5, 1][:columns]] * 100
+        rows += [[f"=A{row}*2", f"=B{row}"][:columns] for row in range(2, 7)]
+        path = sheet([["score", "id"][:columns], *rows])
+        with pytest.raises(
+            ValueError,
+            match=r"t.xlsx: the formula in cell A102 has no stored value: open",
+        ):
+            read_column(path, "score")
+
+    @pytest.mark.parametrize(
+        ("cell", "calculation", "is_read"),
+        [
+            ("<f>1/2</f><v>0.5</v>", "<calcPr/>", True),
+            ("<x:f xmlns:x='{0}'>1/2</x:f><v>0.5</v>", "<calcPr/>", True),
+            ("<f>1/2</f><v>0.0</v>", "<calcPr fullCalcOnLoad='1'/>", False),
+            ("<f>1/2</f><v></v>", "<calcPr/>", False),
+            ("<f>1/2</f>", "<calcPr/>", False),
+            ("<f t='shared' si='0'/>", "<calcPr/>", False),
+            ("<f t='shared' si='0'/><v>0.5</v>", "<calcPr/>", True),
+            ("<f>1/2</f>\n<v>0.5</v>", "<calcPr/>", True),
+            ("<x:f xmlns:x='{0}'>1/2</x:f>", "<calcPr/>", False),
+        ],
+    )
+    def test_values_of_formulas_are_read_if_they_are_stored(
+        self, sheet, cell, calculation, is_read
+    ):
+        """A program that asks for all of them to be computed again stores zeros."""
+        path = sheet([["score"], [0.25], [0.125]], more=["Notes"])
+        space = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+        with zipfile.ZipFile(path) as book:
+            parts = {name: book.read(name).decode() for name in book.namelist()}
+        first = "xl/worksheets/sheet1.xml"
+        parts[first] = parts[first].replace("<v>0.125</v>", cell.format(space))
+        parts["xl/workbook.xml"] = re.sub(
+            "<calcPr[^>]*>", calculation, parts["xl/workbook.xml"]
+        )
+        with zipfile.ZipFile(path, "w") as book:
+            for name, content in parts.items():
+                book.writestr(name, content)
+        if is_read:
+            assert read_column(path).tolist() == [0.25, 0.5]
+            return
+        with pytest.raises(ValueError, match="the formula in cell A3 has no stored"):
+            read_column(path)
+
+    def test_a_text_that_a_formula_made_may_be_empty(self, sheet):
+        path = sheet([["score", "note"], [0.25, "x"], [0.5, "y"]])
+        with zipfile.ZipFile(path) as book:
+            parts = {name: book.read(name) for name in book.namelist()}
+        first = "xl/worksheets/sheet1.xml"
+        cell = b'<c r="B3" t="str"><f>""</f><v></v></c>'
+        parts[first] = re.sub(rb'<c r="B3".*?</c>', cell, parts[first])
+        parts["xl/workbook.xml"] = re.sub(
+            b"<calcPr[^>]*>", b"", parts["xl/workbook.xml"]
+        )
+        with zipfile.ZipFile(path, "w") as book:
+            for name, content in parts.items():
+                book.writestr(name, content)
+        assert read_column(path, "score").tolist() == [0.25, 0.5]
+
+    @pytest.mark.parametrize("size", [0, 500, 999, 1000, 1100, 2**20])
+    def test_a_bare_formula_is_found_wherever_it_lies(self, tmp_path, size):
+        """Also where it is read in two parts."""
+        bare = "<c r='A{0}'><f>1</f></c>"
+        fine = "<c r='A1'><f>1</f><v>1</v></c>"
+        for before in (2**20 - size - 12, 2**20 - size):
+            cells = fine + " " * (before - len(fine)) + bare.format(7) + fine * 50
+            with zipfile.ZipFile(tmp_path / "t.xlsx", "w") as book:
+                book.writestr("xl/worksheets/sheet1.xml", f"<s>{cells}</s>")
+            assert find_uncomputed(tmp_path / "t.xlsx") == "A7"
+
+    def test_formulas_of_other_sheets_do_not_matter(self, sheet):
+        import openpyxl
+
+        path = sheet([["score"], [0.25]], more=["Notes"])
+        book = openpyxl.load_workbook(path)
+        book["Notes"].append(["=A1"])
+        book.save(path)
+        assert read_column(path).tolist() == [0.25]
 
     @pytest.mark.parametrize("columns", [1, 2])
     def test_errors_at_the_end_of_a_sheet_are_cases(self, sheet, columns):

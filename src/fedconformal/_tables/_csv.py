@@ -53,6 +53,9 @@ _NUMBER = re.compile(
     re.I,
 )
 
+_ANNOUNCED = re.compile(r"\"?sep=([^\r\n])\"?[^\S\r\n]*", re.I)
+"""Excel's own line before the names."""
+
 
 def csv_table(
     name: str, data: bytes, requested: Dialect, *, private: bool, tabs: bool
@@ -85,9 +88,7 @@ def csv_table(
     encoding = _encoding(name, data, requested, private=private)
     head, _, records = _text(name, data, encoding, private=private).partition("\n")
     first = 2  # the line of the file at which the records begin
-    announced = re.fullmatch(
-        r"\"?sep=(.)\"?\s*", head, re.I
-    )  # Excel's own line before the names
+    announced = _ANNOUNCED.fullmatch(head)
     if announced:
         first, (head, _, records) = 3, records.partition("\n")
     usual = "\t" if tabs else ","
@@ -160,6 +161,15 @@ def _check_private(name: str, data: bytes, requested: Dialect) -> None:
             f"{name}: for a private answer the first line must end with a line feed,"
             " got a carriage return (the line ends of old Macs)"
         )
+    if _ANNOUNCED.fullmatch(head.decode(encoding, "replace").removeprefix("\ufeff")):
+        rest = data[len(head) :]
+        end = b"\r\n" if rest.startswith(b"\r") else b"\n"
+        names = rest[len(end) :].partition(b"\n")[0] + b"\n"
+        if not names.endswith(end) or b"\r" in names.rstrip(b"\r\n"):
+            raise ValueError(
+                f"{name}: for a private answer the line of names must end as the line"
+                " before it does, with a line feed"
+            )
 
 
 def _encoding(name: str, data: bytes, requested: Dialect, *, private: bool) -> str:
@@ -201,10 +211,24 @@ def _text(name: str, data: bytes, encoding: str, *, private: bool) -> str:
         raise ValueError(
             f"{name}: is not text in {encoding}, first in line {line}"
         ) from None
+    text = text.removeprefix("\ufeff")
+    head, end, records = _split_line(text)
+    if end and _ANNOUNCED.fullmatch(head):  # its line end may differ from the others
+        return f"{head}\n{_with_newlines(records)}"
+    return _with_newlines(text)
+
+
+def _split_line(text: str) -> tuple[str, str, str]:
+    """Return the first line, its line end, and the rest."""
     end = re.search(r"\r\n?|\n", text)
-    return text.removeprefix("\ufeff").replace(
-        "\r" if end and end[0] == "\r" else "\r\n", "\n"
-    )
+    if end is None:
+        return text, "", ""
+    return text[: end.start()], end[0], text[end.end() :]
+
+
+def _with_newlines(text: str) -> str:
+    end = _split_line(text)[1]
+    return text.replace("\r" if end == "\r" else "\r\n", "\n")
 
 
 def _private_lines(name: str, data: bytes) -> bytes:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from fedconformal._tables._csv import check_unnamed, column_names
+from fedconformal._tables._formulas import find_uncomputed
 from fedconformal._tables._table import check_type, check_width, polars
 from fedconformal._text import one_line
 
@@ -250,6 +251,11 @@ def _read_sheet(name: str, source: Any, _: int) -> tuple[dict[str, Any], Any]:
     texts = load(skip_rows=0, dtypes="string").to_polars()
     sheet, n_sheets = book.sheet_names[0], len(book.sheet_names)
     place = name if n_sheets == 1 else f"{name}, sheet {sheet!r}"
+    if cell := find_uncomputed(source):
+        raise ValueError(
+            f"{place}: the formula in cell {cell} has no stored value: open the file in"
+            " Excel or LibreOffice, and save it"
+        )
     filled = texts.select(
         polars.any_horizontal(polars.all().str.strip_chars() != "")
     ).to_series()

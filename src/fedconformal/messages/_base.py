@@ -143,6 +143,16 @@ class Message(ABC):
         """
         return 0
 
+    def shared_work(self, design: Design) -> Mapping[Any, int]:
+        """Return the work of tables that several designs may share, by what
+        distinguishes these; each is computed once.
+        """
+        return {}
+
+    def memory(self, design: Design) -> int:
+        """Return how many numbers of 8 bytes checking a design holds at once."""
+        return 0
+
     def breaks_promise(self, design: Design, place: int, most_work: int) -> bool:
         """Return whether a design that passes `check` breaks its promise, as far as
         limited work can tell.
@@ -472,6 +482,11 @@ _MOST_WORK_OF_A_LEVEL, _MOST_WORK_OF_A_PLAN = (
     400_000,
     1_600_000,
 )  # in votes times kinds of sites
+MOST_OWN_WORK = 2**28
+"""Numbers that are computed to check the votes of all designs of a plan: about four
+seconds.
+"""
+_MOST_MEMORY = 45 * 2**20  # numbers of 8 bytes: 360 MB
 
 
 def check_plan(plan: Plan, *, is_planned: bool = False) -> None:
@@ -498,14 +513,7 @@ def check_plan(plan: Plan, *, is_planned: bool = False) -> None:
     if plan.__dict__.get(_CHECKED):  # plans are immutable
         return
     plan.check()
-    work = {
-        (design.n_sites, of(design.message).work(design)) for design in plan.designs
-    }
-    if sum(points for _, points in work) > MOST_WORK:
-        raise ValueError(
-            "the noise of this plan takes too long to check: use fewer cells or groups"
-        )
-    for design in plan.designs:
+    for design in _in_order_of_tables(plan):
         promise, criterion = PROMISES[design.promise], CRITERIA[design.criterion]
         if (design.delta is not None) != criterion.takes_delta:
             raise ValueError(f"delta does not fit the criterion {design.criterion!r}")
@@ -540,6 +548,42 @@ def check_plan(plan: Plan, *, is_planned: bool = False) -> None:
     plan.__dict__[_CHECKED] = True
 
 
+def _in_order_of_tables(plan: Plan) -> list[Design]:
+    """Return the designs of a plan so that those with the same tables are neighbours;
+    refuse a plan that takes too much work or memory to check.
+    """
+    tables: dict[Any, int] = {}
+    designs: dict[tuple[Any, ...], list[Design]] = {}
+    own_work = 0
+    for design in plan.designs:
+        message = of(design.message)
+        shared = message.shared_work(design)
+        tables.update(shared)
+        designs.setdefault(tuple(shared), []).append(design)
+        own_work += message.work(design)
+        if sum(tables.values()) > MOST_WORK:
+            raise ValueError(
+                "the noise of this plan takes too long to check: use fewer cells or"
+                " groups"
+            )
+        if own_work > MOST_OWN_WORK:
+            raise ValueError(
+                "the votes of this plan take too long to check: use fewer cases,"
+                " levels, groups or sizes of sites"
+            )
+        _check_memory(design)
+    return [design for alike in designs.values() for design in alike]
+
+
+def _check_memory(design: Design) -> None:
+    """Refuse a design whose distribution takes too much memory."""
+    if of(design.message).memory(design) > _MOST_MEMORY:
+        raise ValueError(
+            "this plan takes too much memory to check: use fewer cases, or a larger"
+            " epsilon"
+        )
+
+
 # -- attributes of plans and calibrations ----------------------------------------------
 
 
@@ -569,6 +613,7 @@ def law(design: Design, place: int) -> Any:
     """
     if design.is_open or design.levels[place].votes is None:
         return None
+    _check_memory(design)
     return of(design.message).law(design, place)
 
 
@@ -576,6 +621,7 @@ def guarantee(design: Design, place: int) -> Any:
     """Return the guarantee at one level; None if open, or too few sites answered."""
     if design.is_open or design.levels[place].votes is None:
         return None
+    _check_memory(design)
     return of(design.message).guarantee(design, place)
 
 

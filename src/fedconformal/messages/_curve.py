@@ -7,14 +7,17 @@ pooled curve, which is valid for every distribution of the scores (theory, secti
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from operator import sub
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import special
 
 from fedconformal._text import count, quoted
 from fedconformal._util import Floats, Ints, integer
@@ -35,6 +38,12 @@ from fedconformal.documents import (
 )
 from fedconformal.laws import CoverageLaw, EachSiteLaw
 from fedconformal.laws._curves import (
+    _MOST_EXACT as MOST_EXACT,
+)
+from fedconformal.laws._curves import (
+    _TIE as TIE,
+)
+from fedconformal.laws._curves import (
     CurveNoise,
     NoisyCurve,
     choose_curve,
@@ -50,6 +59,7 @@ from fedconformal.laws._curves import (
 from fedconformal.laws._votes import heaviest
 from fedconformal.messages._base import (
     MESSAGES,
+    MOST_OWN_WORK,
     Answer,
     Choice,
     DesignRequest,
@@ -76,6 +86,7 @@ _LARGEST_UNIT = 10**18  # votes of a whole mixture, beyond which they are rounde
 _RUNS = 4000  # simulated calibrations for an expectation
 _ROUNDING = 1e-9  # of a part, so that 0.07 is seven parts of a hundred
 _NEVER = LARGEST_N + 1  # count of a site that is too small for a threshold of its own
+_MOST_VOTES = 2**62  # parts of all cases together
 
 
 @MESSAGES.register
@@ -136,6 +147,7 @@ class CurveMessage(Message):
         rules = _rule_class(request.promise.name, message)(
             sites, message, request.goals
         )
+        rules.check_sites()
         rules = replace(rules, message=rules.completed())
         levels = [rules.solve(place) for place in range(len(request.goals))]
         for place, goal in enumerate(request.goals):
@@ -217,6 +229,7 @@ class CurveMessage(Message):
             raise ValueError(
                 "own counts must be given for each level and each kind of sites"
             )
+        rules.check_sites()
         for place, level in enumerate(design.levels):
             if level.advice is not None and level.votes != rules.hopeless:
                 raise ValueError(
@@ -226,9 +239,29 @@ class CurveMessage(Message):
                 rules.check(place, level)
 
     def work(self, design: Design) -> int:
+        """Return how many numbers the search of the votes computes."""
+        rules = _rules(design)
+        places = []
+        for place, level in enumerate(design.levels):
+            if level.advice is None:
+                places.append(place)
+        work = rules.tail_work(places) + sum(map(rules.search_work, places))
+        if work <= MOST_OWN_WORK:
+            work += sum(map(rules.tie_work, places))
+        return work
+
+    def shared_work(self, design: Design) -> Mapping[CurveNoise, int]:
         """Return the size of the convolution of the noise."""
         rules = _rules(design)
-        return 0 if rules.message.epsilon is None else rules.noise(rules.n_sites).work
+        if rules.message.epsilon is None:
+            return {}
+        noise = rules.noise(rules.n_sites)
+        return {noise: noise.work}
+
+    def memory(self, design: Design) -> int:
+        """Return the numbers of the convolution, and of a binomial distribution."""
+        rules = _rules(design)
+        return 0 if rules.message.epsilon is None else rules.memory()
 
     def epsilon(self, design: Design) -> Fraction | None:
         """Return the privacy loss of the counts."""
@@ -593,6 +626,51 @@ def _rule_class(promise: str, message: Curve) -> "type[_Rules]":
     return _RULES[promise] if message.starts is None else _AnswerRules
 
 
+# -- what it takes to check votes, in numbers that are computed, about 15 ns each ------
+
+_STEP = 256  # of a bisection, whatever it computes
+_SUMMED = 4  # of each number that is added up exactly
+_COUNT = 3  # of each count of a binomial distribution
+_ARRAYS = 8  # that are held for each count
+_POINT = 16  # numbers that are held for each point of a Fourier transform
+
+
+@lru_cache(maxsize=64)  # a site asks for the same noise again and again
+def _noise_of(cells: int, n_sites: int, epsilon: Fraction | None) -> CurveNoise:
+    if epsilon is None:
+        return CurveNoise(cells, n_sites, 0.0)
+    return scale_noise(cells, n_sites, epsilon)
+
+
+def _count_binomial(n: int, p: float) -> int:
+    """Return a bound of how many counts of Binomial(n, p) matter."""
+    return 60 + math.ceil(2 * math.sqrt(90 * n * p * (1 - p)))
+
+
+def _tie_work(n: int, level: Fraction, delta: Fraction) -> int:
+    """Return the work of deciding a tie with delta in whole numbers; 0 if there is
+    none.
+    """
+    if n > MOST_EXACT:
+        return 0
+    limit = float(delta)
+
+    def tail(votes: int) -> float:
+        return float(special.betainc(votes, n - votes + 1, float(level)))
+
+    candidates = range(1, n + 1)
+    place = bisect_left(
+        candidates, True, key=lambda votes: tail(votes) <= limit * (1 + TIE)
+    )
+    if place == n or tail(candidates[place]) < limit * (1 - TIE):
+        return 0
+    terms = n - place
+    digits = n * level.denominator.bit_length()
+    binomial = terms * n / 1000
+    powers = math.pow(digits, 1.6) / 750
+    return round(terms * (binomial + powers))
+
+
 @dataclass(frozen=True)
 class _Rules:
     """Rule by which counts become thresholds where all sites are alike: the pooled
@@ -608,15 +686,20 @@ class _Rules:
     has_own: ClassVar[bool] = False
     has_unit: ClassVar[bool] = False
 
-    @property
+    @cached_property
     def n_sites(self) -> int:
         """Number of sites."""
         return total_sites(self.sites)
 
-    @property
+    @cached_property
     def n_points(self) -> int:
         """Number of all scores."""
         return sum(kind.count * kind.n for kind in self.sites)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Different numbers of scores of which a curve decides."""
+        return (self.n_points,)
 
     @property
     def n_bearers(self) -> int:
@@ -635,13 +718,8 @@ class _Rules:
 
     def noise(self, n_sites: int) -> CurveNoise:
         """Return the distribution of the noise in the sum of this many curves."""
-        cells, epsilon = self.message.n_cells, self.message.epsilon
-        n_sites = len(self.message.bearers) or n_sites
-        return (
-            CurveNoise(cells, n_sites, 0.0)
-            if epsilon is None
-            else scale_noise(cells, n_sites, epsilon)
-        )
+        bearers = len(self.message.bearers) or n_sites
+        return _noise_of(self.message.n_cells, bearers, self.message.epsilon)
 
     @property
     def last_mass(self) -> float | None:
@@ -666,6 +744,73 @@ class _Rules:
         return NoisyCurve(
             n_points, votes, self.noise(self.n_sites), self.offsets(place)
         )
+
+    # -- what it takes to check them ---------------------------------------------------
+
+    def search_work(self, place: int) -> int:
+        """Return how many numbers the search of the votes of one level computes."""
+        if self.message.parts is not None:
+            return _STEP
+        if self.message.epsilon is None:
+            return sum(n.bit_length() * _STEP for n in self.sizes)
+        return sum(self._noisy_work(place, n) for n in self.sizes)
+
+    def tie_work(self, place: int) -> int:
+        """Return the work of ties with delta, which are decided in whole numbers."""
+        delta = self.delta(place)
+        is_exact = self.message.epsilon is None and self.message.parts is None
+        if delta is None or not is_exact:
+            return 0
+        level = self.goals[place].level
+        return sum(_tie_work(n, level, delta) for n in self.sizes)
+
+    def tail_work(self, places: Sequence[int]) -> int:
+        """Return the work of the largest tails over the edges, which are kept."""
+        if self.message.epsilon is None:
+            return 0
+        rows = self.noise(self.n_sites).rows.tolist()
+        work = 0
+        for offsets in {self.offsets(place) for place in places}:
+            n_edges = len(rows) // 2 + 1
+            if offsets:
+                n_edges = len(set(zip(rows, offsets, strict=True)))
+            work += n_edges * self._tail_length(offsets) // 2
+        return work
+
+    def _tail_length(self, offsets: tuple[int, ...]) -> int:
+        reach = self.noise(self.n_sites).reach
+        spread = max(offsets, default=0) - min(offsets, default=0)
+        return 2 * reach + 2 + min(spread, 2 * reach + 2)
+
+    def _noisy_work(self, place: int, n_points: int) -> int:
+        noise = self.noise(self.n_sites)
+        steps = (n_points + noise.reach + 1).bit_length()
+        if self.delta(place) is None:
+            a_step = _SUMMED * self._tail_length(self.offsets(place))
+        else:
+            level = float(self.goals[place].level)
+            a_step = _COUNT * _count_binomial(n_points, level)
+        infinite = _COUNT * _count_binomial(n_points, self._last_share)
+        return steps * (_STEP + a_step) + infinite
+
+    @property
+    def _last_share(self) -> float:
+        return 1 / self.message.n_cells if self.last_mass is None else self.last_mass
+
+    def memory(self) -> int:
+        """Return how many numbers of 8 bytes the noise and the search of votes hold."""
+        noise = self.noise(self.n_sites)
+        points = (2 * noise.reach + 2) * noise.denominator
+        tails = (noise.cells // 2) * (2 * noise.reach + 2)
+        shares = {self._last_share}
+        worst = 0
+        for place, goal in enumerate(self.goals):
+            worst += self._tail_length(self.offsets(place))
+            if self.delta(place) is not None:
+                shares.add(float(goal.level))
+        largest = max(self.sizes, default=0)
+        counts = max(_count_binomial(largest, share) for share in shares)
+        return tails + worst + max(_POINT * points, _ARRAYS * counts)
 
     # -- votes -------------------------------------------------------------------------
 
@@ -718,6 +863,15 @@ class _Rules:
             return self.goals[place].make_level(votes)
         advice = None if planned is None else planned.advice
         return self.goals[place].make_level(self.hopeless, advice or self.advise(place))
+
+    def check_sites(self) -> None:
+        """Refuse more parts of cases than can be counted."""
+        total = self.parts * self.n_points
+        if total > _MOST_VOTES:
+            raise ValueError(
+                f"parts times the scores of all sites must be at most {_MOST_VOTES:,},"
+                f" got {total:,}"
+            )
 
     def check(self, place: int, level: Level) -> None:
         """Refuse too few votes."""
@@ -842,6 +996,12 @@ class _AnswerRules(_Rules):
     starts.
     """
 
+    def search_work(self, place: int) -> int:
+        return 0
+
+    def tie_work(self, place: int) -> int:
+        return 0
+
     def fewest(self, place: int, n_points: int, n_sites: int) -> int | None:
         goal, starts = self.goals[place], self.message.starts or 1
         needed = fewest_answers(goal.level, goal.delta / starts)
@@ -866,6 +1026,10 @@ class _EachSiteRules(_Rules):
     @property
     def hopeless(self) -> int:
         return self.n_sites + 1
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple({kind.n for kind in self.sites})
 
     def noise(self, n_sites: int) -> CurveNoise:
         return super().noise(1)
@@ -907,8 +1071,9 @@ class _EachSiteRules(_Rules):
             raise ValueError(
                 "for a promise to each site the server keeps the largest threshold"
             )
+        fewest = {n: self.fewest(place, n, 1) for n in self.sizes}
         for kind, votes in self.own(place):
-            needed = self.fewest(place, kind.n, 1)
+            needed = fewest[kind.n]
             if needed is None or votes < needed:
                 raise ValueError(
                     "a site's own count is too small for a promise to each site"
@@ -972,6 +1137,13 @@ class _MixtureRules(_Rules):
     def _unit(self) -> int:
         return self.message.unit or 1
 
+    def search_work(self, place: int) -> int:
+        return 0
+
+    def check_sites(self) -> None:
+        super().check_sites()
+        check_shares(self.sites)
+
     @property
     def hopeless(self) -> int:
         return self._unit + 1
@@ -989,7 +1161,6 @@ class _MixtureRules(_Rules):
         return super().solve(place)
 
     def check(self, place: int, level: Level) -> None:
-        check_shares(self.sites)
         if not self._votes(place) <= (level.votes or 0) <= self._unit:
             raise ValueError(
                 "the votes needed are too few for a promise to this mixture"
