@@ -19,7 +19,15 @@ from fedconformal.documents._calibration import (
     Received,
     Refusal,
 )
-from fedconformal.documents._design import Advice, Design, Level
+from fedconformal.documents._design import (
+    Advice,
+    Design,
+    Level,
+    PerSite,
+    SiteKind,
+    merge_kinds,
+    total_sites,
+)
 from fedconformal.documents._fields import (
     LARGEST_EPSILON,
     LARGEST_N,
@@ -88,12 +96,6 @@ from fedconformal.documents._signing import (
     check_public_key,
     is_signature,
     is_signed_by,
-)
-from fedconformal.documents._sites import (
-    PerSite,
-    SiteKind,
-    merge_kinds,
-    total_sites,
 )
 from fedconformal.documents._terms import Facts, Terms, expiry_text, random_round
 from fedconformal.documents._thresholds import GroupThresholds, Thresholds

@@ -35,8 +35,7 @@ from fedconformal.documents._fields import (
 )
 
 if TYPE_CHECKING:
-    from fedconformal.documents._design import Design
-    from fedconformal.documents._sites import SiteKind
+    from fedconformal.documents._design import Design, SiteKind
 
 
 class Variant(Part):

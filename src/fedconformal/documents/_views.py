@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedconformal._extras import call_higher
 from fedconformal._text import quoted
-from fedconformal.documents._design import Design, Level
+from fedconformal.documents._design import Design, Level, PerSite
 from fedconformal.documents._messages import MessageData
-from fedconformal.documents._sites import PerSite
 
 if TYPE_CHECKING:
     from fedconformal.documents._plan import Plan

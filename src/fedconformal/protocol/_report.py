@@ -169,7 +169,7 @@ def check_current(plan: Plan, used: str) -> None:
     check_plan(plan)
     if (plan.signature is not None or plan.signer is not None) and not plan.is_signed:
         raise ValueError("the signature of this plan is not that of the key it names")
-    if plan.terms.has_expired():
+    if plan.terms.expires is not None and plan.terms.has_expired():
         raise ValueError(
             f"the plan expired at {plan.terms.expires} and can no longer be {used}"
         )
@@ -533,10 +533,12 @@ def _rows_by_group(
     plan: Plan, n_cases: int, groups: ArrayLike | None, site: str, *, leave_out: bool
 ) -> dict[str | None, Rows]:
     """Return the rows of each group that has cases, by label in order."""
-    grouping = plan.grouping
-    if not grouping.has_labels:
+    grouping = plan.grouping if plan.is_grouped else None
+    if grouping is None or not grouping.has_labels:
         if groups is not None:
             raise ValueError("groups was given, but this plan has no groups by label")
+        if grouping is None:
+            return {None: slice(None)}
         return {grouping.group_of_site(site) if grouping.by_site else None: slice(None)}
     what = "class" if grouping.by_class else "group"
     if groups is None:
