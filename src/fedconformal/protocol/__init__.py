@@ -32,6 +32,7 @@ from fedconformal.protocol._conformalize import (
 from fedconformal.protocol._federation import (
     describe_notes,
     describe_problems,
+    describe_unreached,
     read_group_by,
     sites_needed,
     suffices,
