@@ -39,6 +39,20 @@ def test_it_writes_the_page(desk, run, calibration):
     assert (desk / "page.html").read_text(encoding="utf-8") == page
 
 
+def test_reports_are_recomputed_first(desk, run, reported):
+    files = reported()
+    run("calibrate", "plan.json", *files, "-o", "calibration.json")
+    options = [each for file in files for each in ("--reports", file)]
+    run("certificate", "calibration.json", *options)
+    page = (desk / "certificate.html").read_text(encoding="utf-8")
+    assert "which recomputed the thresholds from the reports." in page
+    error = run("certificate", "calibration.json", "--force", *options[:-2], code=1).err
+    assert "its claim does not hold" in error
+    (desk / "none.json").write_text("{}")
+    refused = ["--force", "--reports", "none.json"]
+    assert "none.json" in run("certificate", "calibration.json", *refused, code=2).err
+
+
 def test_it_shows_the_sizes_of_sets_of_a_file(desk, run, calibration):
     (desk / "new.csv").write_text("prediction\n" + "\n".join(map(str, range(40))))
     assert (
@@ -88,7 +102,7 @@ def test_a_claim_that_cannot_be_verified_gets_a_page_on_request_alone(
     desk, run, calibration, monkeypatch
 ):
     monkeypatch.setattr(
-        _certificate, "verify", lambda _: [Finding("it covers", "too large", None)]
+        _certificate, "verify", lambda *_: [Finding("it covers", "too large", None)]
     )
     error = run("certificate", "calibration.json", code=1).err
     reason = "a claim cannot be verified: it covers: too large"

@@ -1,6 +1,7 @@
 """Which predictions a score takes, and what a model must give."""
 
 import math
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -208,7 +209,10 @@ class TestTwoClasses:
     @pytest.mark.parametrize("score", ["aps", "raps"])
     def test_summed_scores_are_warned_of(self, rows, model, score):
         X, y, sites = rows
+        plain = scores.from_name(score)
         with pytest.warns(UserWarning, match=f"Score {score} with two classes"):
+            Classifier(model, conformity_score=plain).conformalize(X, y, sites=sites)
+        with warnings.catch_warnings(action="error"):
             Classifier(model, conformity_score=score).conformalize(X, y, sites=sites)
         with pytest.warns(UserWarning, match=f"Score {score} with two classes"):
             fc.plan(3, 50, score=score, terms={"classes": ["sick", "well"]})

@@ -426,6 +426,30 @@ class TestKinds:
         )
         assert "90 % 3 none –" in shown
 
+    def test_what_this_plan_cannot_guarantee_another_may(self):
+        """One answer of four: its rank 114 of 127 is too low, and its rank 116 would
+        do.
+        """
+        sizes = {"north": 127, "south": 98, "west": 41, "east": 67}
+        plan = fc.plan(n_points=sizes)
+        assert plan.local_ranks[0] == 114
+        assert fc.plan(n_points={"north": 127}).local_ranks[0] == 116
+        found = fc.calibrate(plan, [fc.report(plan, range(127), site="north")])
+        assert found.threshold == np.inf
+        card = text_of(found).partition("threshold q infinite")[2]
+        assert "too few, or too small, for the level by this plan." in card
+        assert (
+            "What may help: answers of missing sites, or a new plan for the sites that"
+            " answered." in card
+        )
+        assert "No number that was tried" not in card
+        (reason,) = fc.protocol.describe_unreached(found)
+        assert reason == (
+            "This plan cannot guarantee 90 % coverage on average with 1 site of 127"
+            " cases, so the threshold is infinite. What may help: answers of missing"
+            " sites, or a new plan for the sites that answered."
+        )
+
     @pytest.mark.filterwarnings("ignore::fedconformal.InfeasibleWarning")
     def test_an_infinite_threshold_promises_nothing(self):
         page = certificate(calibration(fc.plan(n_sites=3, n_points=2)))
@@ -440,6 +464,7 @@ class TestKinds:
             " too few" in text
         )
         assert "You need 3 cases at every site or 5 sites of the smallest size." in text
+        assert "What may help" not in text
         assert "On average, the truth lies" not in text
         assert "Checking again" not in text
         assert "<svg" not in page
@@ -660,7 +685,7 @@ class TestDoubt:
         self, ordinary, monkeypatch
     ):
         findings = [Finding("it is kept", "nobody knows", None)]
-        monkeypatch.setattr(_certificate, "verify", lambda found, **_: findings)
+        monkeypatch.setattr(_certificate, "verify", lambda *_: findings)
         with pytest.raises(
             ValueError, match="a claim cannot be verified: it is kept: nobody knows"
         ):
@@ -672,6 +697,32 @@ class TestDoubt:
         assert (
             "1 claim could not be verified, because this code does not know how" in text
         )
+
+    def test_with_the_reports_thresholds_are_recomputed(self):
+        plan = fc.plan(n_points=SIZES)
+        rng = np.random.default_rng(2)
+        reports = [
+            fc.report(plan, rng.gamma(2.0, size=n), site=site)
+            for site, n in SIZES.items()
+        ]
+        found = fc.calibrate(plan, reports)
+        without, text = text_of(found), text_of(found, reports=reports)
+        for page, findings in (
+            (without, fc.audit.verify(found)),
+            (text, fc.audit.verify(found, reports)),
+        ):
+            n = len(findings)
+            assert f"{n} claims of {n} were verified by independent code, " in page
+        assert "page was made without their reports" in without
+        assert "code, without the reports of the sites." in without
+        assert "without their reports" not in text
+        assert "which recomputed the thresholds from the reports." in text
+        with pytest.raises(ValueError, match="its claim does not hold"):
+            certificate(found, reports=reports[:-1])
+        other = fc.report(plan, rng.gamma(3.0, size=SIZES["north"]), site="north")
+        changed = [other if own.site == "north" else own for own in reports]
+        with pytest.raises(ValueError, match="its claim does not hold"):
+            certificate(found, reports=changed)
 
     def test_what_sites_found_later_is_shown(self, ordinary):
         rng = np.random.default_rng(5)

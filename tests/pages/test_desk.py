@@ -248,6 +248,25 @@ class TestCalibration:
             in Reader((folder / "certificate.html").read_text()).text
         )
 
+    def test_the_certificate_is_verified_as_the_desk_is(self, folder, calibrated):
+        """With the reports: as many claims, and not "without their reports"."""
+        desk = order(folder, "desk")[1]
+        (n,) = re.findall(r"(\d+) of \1 claims were verified", desk)
+
+        def verified():
+            page = Reader((folder / "certificate.html").read_text()).text
+            assert "page was made without their reports" not in page
+            words = "were verified by independent code, which recomputed"
+            return re.findall(rf"(\d+) claims of (\d+) {words}", page)
+
+        assert verified() == [(n, n)]
+        assert order(folder, "certify", {"replace": True})[0] == 200
+        assert verified() == [(n, n)]
+        next((folder / "reports").glob("*north*")).unlink()
+        assert order(folder, "certify", {"replace": True})[0] == 200
+        page = Reader((folder / "certificate.html").read_text()).text
+        assert "page was made without their reports" in page
+
     def test_nothing_is_replaced_without_saying_so(self, folder, calibrated):
         before = files(folder)
         for name in ("calibrate", "certify"):

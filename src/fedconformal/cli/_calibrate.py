@@ -16,6 +16,7 @@ from fedconformal.documents import Calibration, CalibrationPart, Plan
 from fedconformal.protocol import (
     AssumptionKind,
     assumption_sentences,
+    describe_unreached,
     everything_sentences,
     uncovered_sentences,
 )
@@ -124,9 +125,9 @@ def _infinite_sentences(calibration: Calibration) -> Iterator[str]:
     """Describe infinite thresholds: levels that cannot be reached, and too many
     infinite values.
     """
-    solved = tuple(part.design for part in calibration.parts)
-    yield from calibration.plan.model_copy(update={"designs": solved}).problems
-    for design, part in zip(solved, calibration.parts, strict=True):
+    yield from describe_unreached(calibration)
+    for part in calibration.parts:
+        design = part.design
         where = "" if design.group is None else f"Group {design.group!r}: "
         for level, threshold in zip(design.levels, part.thresholds, strict=True):
             if threshold == inf and level.advice is None and level.votes is not None:
@@ -157,10 +158,7 @@ def verify(
     """Verify the claims of a calibration by independent computation."""
     claimed = _files.read(Calibration, calibration)
     sent, unreadable = _files.read_reports(reports) if reports else (None, [])
-    if unreadable:
-        raise ValueError(
-            "; ".join(f"{refusal.source}: {refusal.reason}" for refusal in unreadable)
-        )
+    _files.refuse_unreadable(unreadable)
     with working("verifying"):
         findings = audit.verify(claimed, sent, signers=signer or ())
     # A claim that could not be recomputed is not verified.

@@ -210,6 +210,14 @@ def expand(files: Iterable[Path]) -> Iterator[Path]:
         raise ValueError("no .json files there")
 
 
+def refuse_unreadable(refusals: Sequence[Refusal]) -> None:
+    """Refuse files that are no reports, all of them by name."""
+    if refusals:
+        raise ValueError(
+            "; ".join(f"{refusal.source}: {refusal.reason}" for refusal in refusals)
+        )
+
+
 def read_reports(
     files: Sequence[Path], plan_file: Path | None = None
 ) -> tuple[list[Report], list[Refusal]]:

@@ -8,7 +8,13 @@ import typer
 from fedconformal import pages
 from fedconformal._tables import read_table
 from fedconformal.cli import _parse
-from fedconformal.cli._files import Output, expand, read
+from fedconformal.cli._files import (
+    Output,
+    expand,
+    read,
+    read_reports,
+    refuse_unreadable,
+)
 from fedconformal.cli._predict import sets_of
 from fedconformal.cli._show import say, working
 from fedconformal.documents import Calibration, Check, Facts
@@ -22,6 +28,7 @@ def certificate(
     calibration: Path,
     *,
     output: Path = Path("certificate.html"),
+    reports: list[Path] | None = None,
     check: list[Path] | None = None,
     fact: list[str] | None = None,
     sets: Path | None = None,
@@ -37,6 +44,8 @@ def certificate(
     stated = (certified.plan.terms.facts or Facts()).with_more(facts).given
     if "date" not in stated:
         facts["date"] = datetime.now(UTC).date().isoformat()
+    sent, unreadable = read_reports(reports) if reports else (None, [])
+    refuse_unreadable(unreadable)
     checks = [read(Check, path) for path in expand(check)] if check else []
     shown = (
         None if sets is None else sets_of(certified, read_table(sets), group=group)[2]
@@ -45,6 +54,7 @@ def certificate(
         with working("verifying"):
             page = pages.certificate(
                 certified,
+                reports=sent,
                 checks=checks,
                 facts=facts,
                 sets=shown,

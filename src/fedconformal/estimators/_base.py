@@ -436,13 +436,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
                 "calibration must be a Calibration, as Calibration.read(path) gives, "
                 f"got {type(calibration).__name__}"
             )
-        score = self._read_score()
-        rule = calibration.plan.score
-        if rule is not None and (fixed := score_of(rule)) != score:
-            raise ValueError(
-                "conformity_score must be the score of the calibration's plan,"
-                f" {fixed}, got {score}"
-            )
+        score = self._score_of_plan(calibration.plan)
         if (
             self.group_by is not None
             and read_group_by(self.group_by) != calibration.plan.group_by
@@ -549,11 +543,31 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         with warnings.catch_warnings(action="ignore", category=InfeasibleWarning):
             return plan(2 * faulty + 1, 1, **options).designs[0]
 
+    def _score_of_plan(self, plan: Plan) -> S:
+        """Return the score of a plan, which must be that of this estimator. A name
+        stands for the usual score of this name too, as plans have it.
+        """
+        score, name = self._read_score(), self.conformity_score
+        if plan.score is None or (fixed := score_of(plan.score)) == score:
+            return score
+        if isinstance(name, str) and fixed == from_name(name):
+            usual: S = fixed  # type: ignore[assignment]
+            return usual
+        raise ValueError(
+            f"conformity_score must be the score of the calibration's plan, {fixed},"
+            f" got {score}"
+        )
+
+    def _named_score(self, name: str) -> S:
+        """Return the score that a name stands for."""
+        score: S = from_name(name)  # type: ignore[assignment]
+        return score
+
     def _read_score(self) -> S:
         score, names = self.conformity_score, list_scores(self._score_class)
         score = self._default_score if score is None else score
         if isinstance(score, str):
-            score = from_name(_util.choice("conformity_score", score, names))
+            score = self._named_score(_util.choice("conformity_score", score, names))
         if not isinstance(score, self._score_class):
             raise ValueError(
                 f"conformity_score must be one of {', '.join(map(repr, names))} or an"

@@ -258,8 +258,10 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
         Coverage wanted; with several, the sets have a last axis with one entry for
         each.
     conformity_score : {"lac", "aps", "raps"} or scores.LabelScore, optional
-        ``"lac"`` if left out. ``"aps"`` and ``"raps"`` are not randomized;
-        ``scores.APS(randomized=True)`` is.
+        ``"lac"`` if left out. The names ``"aps"`` and ``"raps"`` stand for randomized
+        scores, one uniform number for each row when it calibrates and one when it is
+        predicted: else sets hold twice as many labels or more. ``scores.APS()`` is not
+        randomized.
     criterion, delta, max_faulty, max_missing, promise, mixture : optional
         Options of the plan, with the same defaults; see `fedconformal.plan`.
     numbers, curve, privacy : optional
@@ -407,6 +409,10 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
             )
         if caution := score.caution(len(getattr(estimator, "classes_", ()))):
             warn(caution)
+
+    def _named_score(self, name: str) -> LabelScore:
+        """Return the score of a name, randomized where it can be."""
+        return super()._named_score(name).with_draws()
 
     def _row_scores(self, model: Any, score: LabelScore, X: Any, y: Any) -> Floats:
         probabilities = np.asarray(model.predict_proba(X))

@@ -19,7 +19,15 @@ from fedconformal._extras import MissingExtraError
 from fedconformal._text import count, nearest_percent, percent
 from fedconformal._version import __version__
 from fedconformal.audit import Finding, verify
-from fedconformal.documents import Calibration, Check, Design, Document, Facts, Plan
+from fedconformal.documents import (
+    Calibration,
+    Check,
+    Design,
+    Document,
+    Facts,
+    Plan,
+    Report,
+)
 from fedconformal.monitoring import WatchRow, cases_needed, plan_watch, watch
 from fedconformal.monitoring._check import SiteCheck, assess
 from fedconformal.pages._claims import Answered, Budget, Claim
@@ -58,6 +66,7 @@ class UnverifiedError(ValueError):
 def certificate(
     calibration: Calibration,
     *,
+    reports: Sequence[Report] | None = None,
     checks: Sequence[Check] = (),
     facts: Mapping[str, str] | None = None,
     sets: ArrayLike | None = None,
@@ -65,7 +74,8 @@ def certificate(
 ) -> str:
     """Return a page that says what a calibration promises.
 
-    The claim is verified first, by independent code. The page carries the calibration
+    The claim is verified first, by independent code, with the reports of the sites
+    where they are given, which do not go on the page. The page carries the calibration
     itself, so that whoever holds it can verify it. It needs Jinja2, which comes with
     the extras ``cli`` and ``web``.
 
@@ -73,6 +83,8 @@ def certificate(
     ----------
     calibration : Calibration
         With groups of cases or without.
+    reports : sequence of Report, optional
+        Reports of the sites: the thresholds are then recomputed from them.
     checks : sequence of Check
         Findings of sites on later cases; where they have periods, the page shows the
         `watch`.
@@ -108,7 +120,7 @@ def certificate(
     >>> fc.pages.certificate(fc.calibrate(chosen, reports)).splitlines()[0]
     '<!doctype html>'
     """
-    findings = verify(calibration)
+    findings = verify(calibration, reports)
     for verdict in (False,) if allow_unverified else (False, None):
         if wrong := next(
             (finding for finding in findings if finding.holds is verdict), None
@@ -124,7 +136,14 @@ def certificate(
                 f" {found}"
             )
     all_facts = (calibration.plan.terms.facts or Facts()).with_more(facts or {})
-    view = CertificateView(calibration, findings, all_facts, checks, sets)
+    view = CertificateView(
+        calibration,
+        findings,
+        all_facts,
+        checks,
+        sets=sets,
+        has_reports=reports is not None,
+    )
     style = "\n".join(map(read_asset, ("common.css", "certificate.css")))
     encoded = base64.b64encode((calibration.to_json() + "\n").encode()).decode()
     return render(
@@ -135,6 +154,8 @@ def certificate(
 class CertificateView:
     """Values of a certificate: a calibration, the auditor's findings, facts, later
     checks, and sets.
+
+    ``has_reports`` is True if the findings are also from the reports of the sites.
     """
 
     def __init__(
@@ -143,7 +164,9 @@ class CertificateView:
         findings: Sequence[Finding],
         facts: Facts,
         checks: Sequence[Check] = (),
+        *,
         sets: ArrayLike | None = None,
+        has_reports: bool = False,
     ) -> None:
         self.calibration, self.plan, self.findings = (
             calibration,
@@ -151,6 +174,7 @@ class CertificateView:
             findings,
         )
         self.not_verified = [finding for finding in findings if finding.holds is None]
+        self.has_reports = has_reports
         self.planned_facts, has_periods = (
             self.plan.terms.facts or Facts(),
             any(it.period for it in checks),

@@ -2,7 +2,7 @@
 checks, as a page.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -210,21 +210,31 @@ class Desk:
         """Time at which the last check came."""
         return max(map(_written, list_json(self.folder / _CHECKS)))
 
+    @property
+    def current_reports(self) -> Sequence[Report] | None:
+        """Reports that the calibration was made from; None where others count now."""
+        return self.intake.reports if self.is_current else None
+
     @cached_property
     def view(self) -> CertificateView:
         """Values of the calibration, verified with the reports where it is of these."""
-        findings = verify(
-            self._published, self.intake.reports if self.is_current else None
-        )
+        findings = verify(self._published, self.current_reports)
         return CertificateView(self._published, findings, Facts(), self.checks[0])
 
-    def certify(self, calibration: Calibration, checks: list[Check]) -> str:
-        """Return the certificate, with today's date unless the plan has one."""
+    def certify(
+        self,
+        calibration: Calibration,
+        checks: list[Check],
+        reports: Sequence[Report] | None,
+    ) -> str:
+        """Return the certificate, with today's date unless the plan has one; verified
+        with the reports where these are those of the calibration.
+        """
         stated = (calibration.plan.terms.facts or Facts()).given
         date = (
             {} if "date" in stated else {"date": datetime.now(UTC).date().isoformat()}
         )
-        return certificate(calibration, checks=checks, facts=date)
+        return certificate(calibration, reports=reports, checks=checks, facts=date)
 
 
 Read = TypeVar("Read", bound=Document)
@@ -331,7 +341,7 @@ def calibrate(folder: Path, body: bytes) -> str:
         on_refused="skip",
         unreadable=desk.intake.refused,
     )
-    page = desk.certify(calibration, [])
+    page = desk.certify(calibration, [], desk.intake.reports)
     _write(folder / _CALIBRATION, calibration.to_json() + "\n", replace=order.replace)
     _write(folder / _CERTIFICATE, page, replace=order.replace)
     return show(folder)
@@ -344,7 +354,7 @@ def certify(folder: Path, body: bytes) -> str:
         raise ValueError(f"{_CALIBRATION} is missing: calibrate first")
     _write(
         folder / _CERTIFICATE,
-        desk.certify(desk.calibration, desk.checks[0]),
+        desk.certify(desk.calibration, desk.checks[0], desk.current_reports),
         replace=order.replace,
     )
     return show(folder)

@@ -16,6 +16,7 @@ from fedconformal.protocol._conformalize import conformalize
 from fedconformal.protocol._federation import (
     describe_notes,
     describe_problems,
+    describe_unreached,
     read_group_by,
     sites_needed,
     suffices,

@@ -22,6 +22,8 @@ from fedconformal.documents import (
     LARGEST_N,
     MOST_SITES,
     Advice,
+    Calibration,
+    CalibrationPart,
     Design,
     Gridded,
     GroupBy,
@@ -472,37 +474,92 @@ def _in_groups(
 
 
 def _problems(design: Design, *, one_site: bool) -> Iterator[str]:
-    sizes = [kind.n for kind in design.kinds]
-    sure = plain_spaces(
-        CRITERIA[design.criterion]().surety(
-            None if design.delta is None else float(design.delta)
-        )
-    )
     for level in design.levels:
-        if level.advice is None or not sizes:
-            continue
-        several = len(set(sizes)) > 1
-        cases = (
-            f"{min(sizes):,} to {max(sizes):,} cases"
-            if several
-            else count(sizes[0], "case")
-        )
-        epsilon = of(design.message).epsilon(design)
-        private = "" if epsilon is None else f" and epsilon {exact_text(epsilon)}"
-        ways = _ways(level.advice, design, min(sizes), one_site=one_site)
-        remedy = (
-            f"You need {', or '.join(ways)}."
-            if ways
-            else "No number that was tried would suffice."
-        )
-        if not ways and isinstance(design.message, Gridded):
-            remedy += " A grid with more cells, or one that reaches further, may."
-        yield (
-            f"{_level(level)} coverage {sure} cannot be guaranteed with"
-            f" {count(design.n_sites or 0, 'site')} of"
-            f" {cases}{_tolerated(design)}{private}, so the threshold is infinite."
-            f" {remedy}"
-        )
+        if level.advice is not None and design.kinds:
+            yield _problem(design, level, one_site=one_site)
+
+
+def _problem(design: Design, level: Level, *, one_site: bool) -> str:
+    """Describe a level that no plan reaches with these sites."""
+    private = ""
+    epsilon = of(design.message).epsilon(design)
+    if epsilon is not None:
+        private = f" and epsilon {exact_text(epsilon)}"
+    ways = _ways(level.advice or Advice(), design, one_site=one_site)
+    remedy = "No number that was tried would suffice."
+    if ways:
+        remedy = f"You need {', or '.join(ways)}."
+    elif isinstance(design.message, Gridded):
+        remedy += " A grid with more cells, or one that reaches further, may."
+    return (
+        f"{_coverage(design, level)} cannot be guaranteed with {_sites(design)}"
+        f"{_tolerated(design)}{private}, so the threshold is infinite. {remedy}"
+    )
+
+
+def describe_unreached(calibration: Calibration) -> tuple[str, ...]:
+    """Describe each level that the answers do not reach, and what would suffice.
+
+    A level that the plan reaches with all sites is one that this plan cannot guarantee
+    with those that answered. Another plan may, as it can ask them for other ranks.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        With groups or without.
+
+    Returns
+    -------
+    tuple of str
+        A few sentences for each level of each group.
+    """
+    plan, by_group = calibration.plan, calibration.by_group
+    one_site = plan.grouping.by_site
+
+    def describe(planned: Design) -> Iterator[str]:
+        part = by_group[planned.group]
+        levels = zip(planned.levels, part.design.levels, strict=True)
+        for goal, level in levels if part.design.kinds else ():
+            if level.advice is None:
+                continue
+            if goal.advice is None:
+                yield _unreached(part, level, one_site=one_site)
+            else:
+                yield _problem(part.design, level, one_site=one_site)
+
+    return tuple(_in_groups(plan, describe))
+
+
+def _unreached(part: CalibrationPart, level: Level, *, one_site: bool) -> str:
+    """Describe a level that the plan reaches with all sites, but not with the answers
+    that came.
+    """
+    design = part.design
+    ways = _ways(level.advice or Advice(), design, one_site=one_site)
+    if part.n_missing:
+        ways.append("answers of missing sites")
+    ways.append("a new plan for the sites that answered")
+    return (
+        f"This plan cannot guarantee {_coverage(design, level)} with {_sites(design)}"
+        f"{_tolerated(design)}, so the threshold is infinite. What may help:"
+        f" {', or '.join(ways)}."
+    )
+
+
+def _coverage(design: Design, level: Level) -> str:
+    """Name what a level asks for: "90 % coverage on average"."""
+    delta = None if design.delta is None else float(design.delta)
+    sure = plain_spaces(CRITERIA[design.criterion]().surety(delta))
+    return f"{_level(level)} coverage {sure}"
+
+
+def _sites(design: Design) -> str:
+    """Name the sites of a design: "3 sites of 40 to 120 cases"."""
+    sizes = [kind.n for kind in design.kinds]
+    cases = count(sizes[0], "case")
+    if len(set(sizes)) > 1:
+        cases = f"{min(sizes):,} to {max(sizes):,} cases"
+    return f"{count(design.n_sites or 0, 'site')} of {cases}"
 
 
 def _unusual_ranks(design: Design) -> Iterator[str]:
@@ -645,8 +702,9 @@ def _tolerated(design: Design) -> str:
     return missing + (faulty if design.max_faulty else "")
 
 
-def _ways(advice: Advice, design: Design, least: int, *, one_site: bool) -> list[str]:
+def _ways(advice: Advice, design: Design, *, one_site: bool) -> list[str]:
     ways = []
+    least = min(kind.n for kind in design.kinds)
     if advice.n_points is not None:
         ways.append(f"{count(advice.n_points, 'case')} per site")
         small = [kind for kind in design.kinds if kind.n < advice.n_points]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numbers
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, ClassVar
 
@@ -224,6 +224,15 @@ class LabelScore(Score):
         """
         return "The set holds every label whose score is at most q."
 
+    def with_draws(self) -> LabelScore:
+        """Return the score as it is where sets may be random; by default the same.
+
+        Returns
+        -------
+        LabelScore
+        """
+        return self
+
     def largest_among(self, n_classes: int) -> float | None:
         """Return what no score can exceed with this many classes; None if there is no
         such number.
@@ -409,6 +418,10 @@ class SummedScore(ProbabilityScore):
             raise ValueError(
                 f"randomized must be True or False, got {self.randomized!r}"
             )
+
+    def with_draws(self) -> LabelScore:
+        """Return the randomized score; see `LabelScore.with_draws`."""
+        return replace(self, randomized=True)  # type: ignore[call-arg]
 
     @property
     def needs_draws(self) -> bool:
