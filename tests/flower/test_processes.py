@@ -239,8 +239,13 @@ def test_a_masked_round_in_deployment_is_the_same_as_through_files(home):
     keys = {site: fc.SigningKey.new() for site in seeds}
     public = {site: key.public_key for site, key in keys.items()}
     bins = fc.Bins.uniform(0, 1, 50)
+    model = "sha256:" + 64 * "5"
     plan = fc.plan(
-        n_points=dict.fromkeys(seeds, 200), keys=public, curve=bins, masked=True
+        n_points=dict.fromkeys(seeds, 200),
+        keys=public,
+        curve=bins,
+        masked=True,
+        terms={"model": model},
     )
     (home / "plan.json").write_text(plan.to_json())
     with deploy.Deployment(home / "federation") as federation:
@@ -251,7 +256,7 @@ def test_a_masked_round_in_deployment_is_the_same_as_through_files(home):
             record = (home / f"{site}.sums").as_posix()
             policy = (
                 f"sum_with = {[*public.values()]}\nmin_sum_with = 2\nsum_record ="
-                f' "{record}"\n'
+                f' "{record}"\nmodel = "{model}"\n'
             )
             (home / f"{site}.toml").write_text(policy)
             own = {
@@ -261,13 +266,16 @@ def test_a_masked_round_in_deployment_is_the_same_as_through_files(home):
             federation.add_site(site, seed=seed, **own)
         files = {"plan": home / "plan.json", "output": home / "calibration.json"}
         federation.run(APP, timeout=900, **files)
-    policy = fc.SitePolicy(
-        sum_with=public.values(), min_sum_with=2, sum_record=home / "files.sums"
-    )
-    reports = [
-        fc.report(plan, scores(seeds[s]), site=s, key=keys[s], policy=policy)
-        for s in seeds
-    ]
+    reports = []
+    for site, seed in seeds.items():
+        policy = fc.SitePolicy(
+            sum_with=public.values(),
+            min_sum_with=2,
+            sum_record=home / f"{site}-files.sums",
+            model=model,
+        )
+        own = {"key": keys[site], "policy": policy}
+        reports.append(fc.report(plan, scores(seed), site=site, **own))
     assert fc.Calibration.read(home / "calibration.json") == fc.calibrate(plan, reports)
 
 

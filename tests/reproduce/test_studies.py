@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 
 import fedconformal as fc
+from fedconformal.laws import MEAN_ERROR
 from reproduce import (
     authors,
     data,
@@ -131,7 +132,8 @@ def test_centralised_calibration_has_a_scaled_excess_below_one():
     """One site is centralised calibration; (95, 1) at m = 10, n = 100 misses the rate
     of Theorem 3.3.
     """
-    assert open_questions.excess((1,), range(50, 60))["value"].between(0, 1).all()
+    scaled = open_questions.excess((1,), range(50, 60))["value"]
+    assert scaled.between(-60 * MEAN_ERROR, 1).all()  # zero but for rounding at n = 59
     rows = open_questions.rate((10,), (100,)).set_index(["criterion", "delta"])["value"]
     assert rows["marginal", 0.01] == pytest.approx(0.0181, abs=5e-5)
     assert rows["stable", 0.01] < 0.01

@@ -782,7 +782,8 @@ class TestHostileFiles:
 
     def test_parquet_that_grows(self, tmp_path):
         path = tmp_path / "t.parquet"
-        pl.DataFrame({"a": ["x" * 400_000_000]}).write_parquet(path)
+        grown = pl.DataFrame({"a": ["x" * 400_000_000]})
+        grown.write_parquet(path, statistics=False)  # some versions copy the cell there
         assert path.stat().st_size < 100_000
         with pytest.raises(
             ValueError, match="cannot be read as Parquet: it takes more than"

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -238,11 +237,29 @@ def _excel(source: _Source, requested: Dialect, *, private: bool) -> Table:
     )
 
 
+def _load_array(content: Path | BytesIO) -> Any:
+    """Load an array of the shape that its file states: older versions of NumPy take a
+    negative length for "as many as there are".
+    """
+    with content.open("rb") if isinstance(content, Path) else content as file:
+        version = np.lib.format.read_magic(file)
+        if version == (1, 0):
+            shape = np.lib.format.read_array_header_1_0(file)[0]
+        elif version == (2, 0):
+            shape = np.lib.format.read_array_header_2_0(file)[0]
+        else:
+            shape = ()  # of fields with names, which are no numbers
+        if min(shape, default=0) < 0:
+            raise ValueError(f"its shape is {shape}")
+        file.seek(0)
+        return np.load(file, allow_pickle=False)
+
+
 def _npy(source: _Source, dimensions: tuple[int, ...], *, nan: bool) -> Any:
     """Read an array; where cells without a number become NaN, one of text or complex
     numbers, too.
     """
-    array = source.read(partial(np.load, allow_pickle=False))
+    array = source.read(_load_array)
     if array.ndim not in dimensions or array.dtype.kind not in (
         "iufbcUS" if nan else "iuf"
     ):

@@ -159,7 +159,9 @@ def _table_lines(
         text.encode(sys.stdout.encoding or "utf-8")
     except (UnicodeEncodeError, LookupError):
         text = text.replace("─", "-")
-    return [f"  {line}".rstrip() for line in text.splitlines()]
+    # Older versions of rich draw the rule as wide as a padding behind the last column.
+    whole = sum(widths) + _GAP * (len(columns) - 1)
+    return [f"  {line[:whole]}".rstrip() for line in text.splitlines()]
 
 
 def _record_lines(
