@@ -10,11 +10,13 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 import fedconformal as fc
+from fedconformal._util import fraction, rank_of
 from reproduce.drawing import BLUE, GREEN, ORANGE, panels
 from reproduce.protocol import Settings
 
 DELTA = 0.1
 STEP, EXCESS, CONDITIONAL = "step", "excess", "conditional"
+PAPER_STEP = "step, rank of the paper"
 
 
 def compute(settings: Settings) -> pd.DataFrame:
@@ -38,20 +40,38 @@ def limits(level: float) -> dict[str, float]:
 
 def _scaled(m: int, n: int, level: float):
     """Yield size, curve, k/m and value for the local rank whose report has its median
-    nearest the level.
+    nearest the level; the step also for the rank ceil(level (n + 1)) of the paper.
     """
     l = min(n, round(level * (n + 1 / 3) + 1 / 3))
     below = stats.beta(l, n - l + 1).cdf(level)
-    k = max(1, round(m * below))
+    k = _smallest_valid(m, n, l, level)
+    mean, scale = _mean(m, n, l, k), m * math.sqrt(n)
+    yield m, n, STEP, k / m, scaled_step(m, n, l, level)
+    yield m, n, EXCESS, k / m, (mean - level) * scale
+    paper_l = rank_of(fraction("level", level), n)
+    paper_k = _smallest_valid(m, n, paper_l, level)
+    step = scaled_step(m, n, paper_l, level)
+    yield m, n, PAPER_STEP, paper_k / m, step
+    k = int(stats.binom.isf(DELTA, m, below)) + 1
+    yield m, n, CONDITIONAL, k / m, (_mean(m, n, l, k) - level) * math.sqrt(m * n)
+
+
+def scaled_step(m: int, n: int, l: int, level: float) -> float:
+    """Return m sqrt(n) times the step of the mean coverage to the smallest valid
+    server rank.
+    """
+    k = _smallest_valid(m, n, l, level)
+    return (_mean(m, n, l, k) - _mean(m, n, l, k - 1)) * m * math.sqrt(n)
+
+
+def _smallest_valid(m: int, n: int, l: int, level: float) -> int:
+    """Return the smallest server rank with a mean coverage of at least the level."""
+    k = max(1, round(m * stats.beta(l, n - l + 1).cdf(level)))
     while k > 1 and _mean(m, n, l, k - 1) >= level:
         k -= 1
     while _mean(m, n, l, k) < level:
         k += 1
-    mean, scale = _mean(m, n, l, k), m * math.sqrt(n)
-    yield m, n, STEP, k / m, (mean - _mean(m, n, l, k - 1)) * scale
-    yield m, n, EXCESS, k / m, (mean - level) * scale
-    k = int(stats.binom.isf(DELTA, m, below)) + 1
-    yield m, n, CONDITIONAL, k / m, (_mean(m, n, l, k) - level) * math.sqrt(m * n)
+    return k
 
 
 def _mean(m: int, n: int, l: int, k: int) -> float:

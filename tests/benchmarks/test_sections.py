@@ -3,15 +3,19 @@ nothing.
 """
 
 import json
+import re
 from datetime import date
+from pathlib import Path
 
 import pytest
+from benchmarks._private_runs import cells, masses_of, private_plan, simulate
 from benchmarks._record import read, section_of, this_machine
 from benchmarks._rows import Figure, Row
 
 import fedconformal as fc
 from benchmarks import __main__ as bench
 
+PRIVACY_PAGE = Path(__file__).parents[2] / "docs" / "privacy.md"
 TINY = {
     "accuracy": {
         "tiny": 6,
@@ -251,3 +255,26 @@ def test_what_cannot_be_run_is_refused(sections, tmp_path, capsys):
         assert "bad.json is no file of benchmarks" in refused(
             capsys, "page", bad, tmp_path / "page.md"
         )
+
+
+def test_what_privacy_md_says_of_the_coverage_to_expect():
+    """Simulated with the seed of the benchmark; five standard errors, and rounding to
+    four digits, are allowed.
+    """
+    (line,) = (
+        line
+        for line in PRIVACY_PAGE.read_text().splitlines()
+        if line.startswith("**Coverage to expect.**")
+    )
+    stated = [float(text) for text in re.findall(r"(?<!\d)[01]?\.\d{4}", line)]
+    bins = cells(100)
+    plans = [private_plan(10, 500, 1, bins=bins)]
+    plans.append(private_plan(10, 500, 1, bins=bins, analysis="paper"))
+    found = [
+        simulate(plan, masses_of(shape, bins), runs=runs, rng=11)
+        for plan, runs in zip(plans, (8000, 40_000), strict=True)
+        for shape in ("even", "half-normal")
+    ]
+    assert len(stated) == len(found)
+    for text, mean in zip(stated, found, strict=True):
+        assert abs(text - mean.value) <= 5 * mean.error + 0.00005, (text, mean)

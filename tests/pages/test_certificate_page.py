@@ -149,9 +149,9 @@ def test_there_is_no_serious_accessibility_problem(driver, addresses, axe, width
 
 
 HEADINGS = (
-    "What was found since|What it does not say|Sets of several labels|Wide"
-    " intervals|Details|If one site differs|The promise holds if|Groups of later"
-    " cases|Checking again|What the sites sent|How to verify it"
+    "Whom it does not cover|What was found since|What it does not say|Sets of several"
+    " labels|Wide intervals|Details|If one site differs|The promise holds if|Groups of"
+    " later cases|Checking again|What the sites sent|How to verify it"
 )
 
 

@@ -465,6 +465,12 @@ def test_what_theory_md_says_of_upper_bounds():
         name: (round(found.min(), 3), round(found.max(), 3)) for name, found in values
     }
     assert ranges[bounds.STEP] == (0.736, 0.795)
+    assert ranges[bounds.PAPER_STEP] == (0.739, 0.822)
+    assert round(bounds.scaled_step(20, 28, 27, 0.9), 3) == 1.139
+    page = (DOCS / "theory.md").read_text()
+    for low, high in (ranges[bounds.STEP], ranges[bounds.PAPER_STEP]):
+        assert f"{low:.3f} to {high:.3f} at the" in page
+    assert "other sizes have 1.139 or more (m = 20, n = 28, l = 27, k = 5)" in page
     assert ranges[bounds.CONDITIONAL] == (0.464, 0.645)
     assert ranges[bounds.EXCESS][0] >= 0
     assert set(values.size()) == {1225}
