@@ -44,7 +44,7 @@ _FEWEST, _MOST, _WORK = (
 )  # candidates judged one by one: _WORK over blocks and liars
 _ADDED = 2e8  # numbers added up to judge candidates together
 _TABLE = 2**23  # numbers of their tails that are held
-_FEW_CHOICES = 32  # of faulty sites, up to which candidates are judged together
+_FEW_CHOICES = 128  # of faulty sites, up to which candidates are judged together
 _WINDOW = np.arange(
     -4, 9
 )  # votes that are judged together, from the approximation's number on
