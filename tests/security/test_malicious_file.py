@@ -514,6 +514,38 @@ class TestOutputs:
         assert stat.S_IMODE((tmp_path / "plan.json").stat().st_mode) == mode
         assert stat.S_IMODE((tmp_path / "secret").stat().st_mode) == 0o600
 
+    @pytest.mark.parametrize(
+        "command", [["keys", "new", "A", "-o", "out"], ["policy", "new", "out"]]
+    )
+    def test_a_link_in_the_place_of_an_output_is_not_followed(
+        self, tmp_path, monkeypatch, command
+    ):
+        monkeypatch.chdir(tmp_path)
+        target, link = tmp_path / "target", tmp_path / "out"
+        target.write_text("precious")
+        link.symlink_to(target)
+        assert main(command) == 2
+        assert main([*command, "--force"]) == 0
+        assert not link.is_symlink()
+        assert target.read_text() == "precious"
+
+    def test_nor_in_the_folder_of_a_round(self, tmp_path):
+        folder = rounds.Folder(tmp_path / "round", PLAN)
+        target = tmp_path / "target"
+        target.write_text("precious")
+        (folder.path / "refused.jsonl").symlink_to(target)
+        with pytest.raises(OSError, match="symbolic link"):
+            folder.keep_refusal(None, Refusal(source="x", reason="y"))
+        assert target.read_text() == "precious"
+
+    def test_nor_in_the_folder_of_the_demonstration(self, tmp_path):
+        target = tmp_path / "target"
+        target.write_text("precious")
+        (tmp_path / "demo").mkdir()
+        (tmp_path / "demo" / "sizes.csv").symlink_to(target)
+        assert main(["demo", "--directory", str(tmp_path / "demo")]) == 0
+        assert target.read_text() == "precious"
+
     def test_a_new_key_is_its_owners_and_one_that_others_may_read_gets_a_warning(
         self, tmp_path, monkeypatch, mask, capsys
     ):
