@@ -2,8 +2,8 @@
 the audit.
 
 One number, word or list of an honest calibration is changed, left out, doubled or
-reversed. The lists below say what takes more than the file: what only the reports show,
-and what makes no claim stronger.
+reversed, or a part of it is that of another calibration. The lists below say what takes
+more than the file: what only the reports show, and what makes no claim stronger.
 """
 
 import copy
@@ -22,6 +22,7 @@ from torture.honest import HONEST
 
 NEEDS_REPORTS = (
     "parts.*.thresholds",  # reported values are not in the calibration
+    "parts.*.sums",  # with noise, or by less than the threshold shows
     # where a site is missing, other votes may keep the promise too
     "parts.*.design.levels.*.votes",
     "reports.*.report",  # where nobody signs, a digest is any digest
@@ -65,6 +66,29 @@ def edit(content: Any, path: tuple[Any, ...], rng: random.Random) -> Any:
     elif not isinstance(value, dict):
         holder[path[-1]] = rng.choice(other_values(value, rng))
     return edited
+
+
+def swap(content: Any, path: tuple[Any, ...], rng: random.Random) -> Any:
+    """Return a copy with a value of another honest calibration at a path."""
+    edited = copy.deepcopy(content)
+    holder, other = edited, make_honest(rng.choice(list(HONEST)))[2]
+    try:
+        for key in path[:-1]:
+            holder, other = holder[key], other[key]
+        value = other[path[-1]]
+    except (IndexError, KeyError):
+        return edited
+    holder[path[-1]] = copy.deepcopy(value)
+    return edited
+
+
+SWAPPED = (
+    ("parts", 0, "design"),
+    ("parts", 0, "design", "message"),
+    ("parts", 0, "design", "sites"),
+    ("parts", 0, "sums"),
+    ("plan", "designs", 0, "message"),
+)
 
 
 def other_values(value: Any, rng: random.Random) -> list[Any]:
@@ -132,8 +156,12 @@ def forge(seed: int) -> int:
     calibration, reports, content, places = make_honest(names[seed % len(names)])
     needs_reports = OPEN if calibration.plan.is_open else NEEDS_REPORTS
     for _ in range(PER_SEED):
-        path = rng.choice(places)
-        edited = read(edit(content, path, rng))
+        if rng.random() < 0.2:
+            path = rng.choice(SWAPPED)
+            edited = read(swap(content, path, rng))
+        else:
+            path = rng.choice(places)
+            edited = read(edit(content, path, rng))
         where = ".".join("*" if isinstance(key, int) else key for key in path)
         if (
             edited is None

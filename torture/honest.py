@@ -118,6 +118,49 @@ def private_groups():
     return fc.calibrate(plan, reports), reports
 
 
+def masked(sizes=LARGER, *, analysis="curve", epsilon=None, bearers=None, **options):
+    """Make a masked sum over sites whose keys have answered nothing else."""
+    keys = {site: fc.SigningKey.new() for site in sizes}
+    public = {site: key.public_key for site, key in keys.items()}
+    terms = {"model": "sha256:" + "a" * 64}
+    if epsilon is None:
+        options["curve"] = fc.Bins.uniform(0, 1, 12)
+    else:
+        bins = fc.Bins.uniform(0, 1, 8)
+        options["privacy"] = fc.Privacy(
+            epsilon, bins, analysis=analysis, bearers=bearers
+        )
+    plan = fc.plan(n_points=sizes, keys=public, masked=True, terms=terms, **options)
+    rng, reports = np.random.default_rng(0), []
+    for site, n in sizes.items():
+        others = [key for other, key in public.items() if other != site]
+        reports.append(
+            fc.report(
+                plan,
+                site=site,
+                key=keys[site],
+                model=terms["model"],
+                policy=fc.SitePolicy(sum_with=others),
+                **_masked_data(plan, n, rng),
+            )
+        )
+    return fc.calibrate(plan, reports), reports
+
+
+def _masked_data(plan, n, rng):
+    """Return what a site of n cases answers a masked plan with."""
+    message, scores = plan.message, rng.random(n)
+    if message.kind == "bin" or message.epsilon is not None:
+        return {"scores": scores, "ledger": Free(), "dataset": "D"}
+    if message.parts is not None:
+        losses = np.sort(rng.random((n, len(message.edges))))[:, ::-1]
+        losses[:, -1] = 0
+        return {"losses": losses}
+    if message.starts is not None:
+        return {"scores": scores, "losses": (rng.random(n) < 0.01).astype(int)}
+    return {"scores": scores}
+
+
 HONEST = {
     "stable": lambda: plain(SIZES, confidence_level=0.8),
     "one refused": one_refused,
@@ -234,5 +277,21 @@ HONEST = {
         confidence_level=0.6,
         epsilon=10.0,
         privacy={"analysis": "paper"},
+    ),
+    "masked": lambda: masked(confidence_level=[0.6, 0.8]),
+    "masked, conditional": lambda: masked(
+        criterion="conditional", confidence_level=0.7
+    ),
+    "masked losses": lambda: masked(parts=50, risk=0.6),
+    "masked answers": lambda: masked(starts=3, criterion="conditional", risk=0.3),
+    "masked noise": lambda: masked(epsilon=10.0, confidence_level=[0.5, 0.6]),
+    "masked noise of two": lambda: masked(
+        epsilon=10.0, bearers=2, confidence_level=0.6
+    ),
+    "masked cells": lambda: masked(
+        dict.fromkeys("ABCD", 60),
+        epsilon=20.0,
+        analysis="paper",
+        confidence_level=[0.5, 0.6],
     ),
 }

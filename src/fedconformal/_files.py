@@ -7,6 +7,7 @@ import secrets
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TextIO
 
 from fedconformal._text import one_line, warn
 
@@ -41,6 +42,42 @@ def standard_input(most: int = -1) -> bytes:
 
 
 # -- files that appear whole or not at all, and those that nobody else should read -----
+
+
+def open_new(path: Path, mode: int) -> int:
+    """Make a file for writing; what is there already, a symbolic link too, is an error.
+
+    Parameters
+    ----------
+    path : Path
+        Where to make it.
+    mode : int
+        Permissions of the file, as far as the umask allows them.
+
+    Returns
+    -------
+    int
+        Its descriptor.
+    """
+    follows_no_link = getattr(os, "O_NOFOLLOW", 0)
+    return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | follows_no_link, mode)
+
+
+def open_to_append(path: Path) -> TextIO:
+    """Open a text file, in UTF-8, to write at its end; a symbolic link is an error.
+
+    Parameters
+    ----------
+    path : Path
+        The file, which is made if it does not exist.
+
+    Returns
+    -------
+    file
+    """
+    follows_no_link = getattr(os, "O_NOFOLLOW", 0)
+    flags = os.O_CREAT | os.O_APPEND | os.O_WRONLY | follows_no_link
+    return open(os.open(path, flags, 0o644), "a", encoding="utf-8")
 
 
 def check_free(path: Path, *, force: bool) -> None:
@@ -95,7 +132,7 @@ def write_atomically(
     try:
         # The operating system takes off what the umask forbids, as for any other new
         # file.
-        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
+        os.close(open_new(temporary, mode))
         write(temporary)
         with temporary.open("rb") as file:
             os.fsync(file.fileno())

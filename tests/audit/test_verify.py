@@ -176,6 +176,30 @@ class TestSites:
             verify(with_part(calibration, design=changed(design, message=message)))
         )
 
+    @pytest.mark.parametrize(
+        "name", [name for name in HONEST if "mask" in name or "curve" in name]
+    )
+    @pytest.mark.parametrize("cut", [slice(0, -1), slice(1, None)])
+    def test_other_edges_than_the_plans(self, name, cut):
+        """Sums and counts that do not fit the edges are a finding, and no error."""
+        calibration, reports = HONEST[name]()
+        design = calibration.parts[0].design
+        edges = design.message.edges[cut]
+        changes = {"edges": edges}
+        if getattr(design.message, "offsets", ()):
+            offsets = design.message.offsets
+            changes["offsets"] = tuple(each[cut] for each in offsets)
+        message = changed(design.message, **changes)
+        thresholds = tuple(
+            value if value in edges else math.inf
+            for value in calibration.parts[0].thresholds
+        )
+        forged = with_part(
+            calibration, design=changed(design, message=message), thresholds=thresholds
+        )
+        assert ASKED in failed(verify(forged))
+        assert ASKED in failed(verify(forged, reports))
+
     def test_a_calibration_that_could_not_be_read(self):
         calibration, _ = plain(SIZES, confidence_level=0.8)
         broken = with_part(calibration, thresholds=())
@@ -183,6 +207,20 @@ class TestSites:
 
 
 class TestReports:
+    def test_one_that_could_not_be_read_is_not_at_hand(self):
+        """It was made in memory, and its masked numbers are none."""
+        calibration, reports = HONEST["masked"]()
+        (part,) = reports[0].parts
+        odd = changed(part.payload, values=part.payload.values[:-3])
+        broken = changed(reports[0], parts=(changed(part, payload=odd),))
+        received = [
+            changed(each, report=broken.digest) if each.site == broken.site else each
+            for each in calibration.reports
+        ]
+        forged = changed(calibration, reports=tuple(received))
+        claims = failed(verify(forged, [broken, *reports[1:]]))
+        assert "the reports that counted are at hand" in claims
+
     def test_a_report_that_was_refused_for_no_reason(self):
         plan = fc.plan(n_points=SIZES, confidence_level=0.8)
         reports = answer(plan, SIZES)

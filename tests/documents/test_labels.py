@@ -1,6 +1,8 @@
 """Names of sites and labels of points: one form for each, and what is refused."""
 
+import importlib.util
 import unicodedata
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 import fedconformal as fc
 from fedconformal.documents import label_text, unique_labels
 from fedconformal.documents._fields import check_looks, look, proper_form
+from fedconformal.documents._lookalikes import LOOKALIKES
 
 
 @pytest.mark.parametrize(
@@ -74,9 +77,31 @@ def test_what_people_write_is_proper(name):
 
 @given(st.text(alphabet=st.characters(codec="ascii", categories=["Lu", "Ll", "Nd"])))
 def test_plain_letters_differ_by_case_alone(name):
-    assert look(name) == name.lower()
+    assert look(name) == name
+    check_looks({name, name[::-1]}, with_case=True)
 
 
 def test_the_two_that_do_are_named():
     with pytest.raises(ValueError, match="the sites 'north' and 'NORTH' look alike"):
         check_looks(["south", "north", "NORTH"])
+
+
+def test_the_table_of_lookalikes_is_that_of_its_script():
+    """A later Unicode may have more of them."""
+    path = Path(__file__).parents[2] / "tools" / "lookalikes.py"
+    spec = importlib.util.spec_from_file_location("lookalikes", path)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    pairs = set()
+    for target, characters in LOOKALIKES.items():
+        pairs |= {(character, target) for character in characters}
+    collected = set(script.collect().items())
+    assert pairs <= collected
+    assert pairs == collected or unicodedata.unidata_version != "14.0.0"
+    assert not any(character.isascii() for character, _ in pairs)
+
+
+def test_every_target_is_its_own_look():
+    """Else names would have to be looked up again and again."""
+    for target in LOOKALIKES:
+        assert look(target) == unicodedata.normalize("NFC", target)

@@ -99,6 +99,11 @@ def test_the_policy_of_the_page_allows_its_own_script_and_style_alone():
         r"innerHTML|insertAdjacent|document\.write|eval\(|Function\(|fetch\(|XMLHttp",
         shown,
     )
+    script = join_modules((*MODULES, "page"))
+    opens = r"location|window\.|\bopen\(|\.href|\.src|RTC|navigator|\bself\b"
+    assert not re.search(opens, script)
+    assert script.count("href") == 2  # a file to save, which has no address
+    assert "const href = URL.createObjectURL(" in script
 
 
 def test_scripts_are_short_and_join():
@@ -632,6 +637,10 @@ def check_silence(page):
         page.execute_async_script(tries, address)
         assert "inline" not in page.title
         assert received == []
+        # What no policy forbids, and the page says so: to open another address.
+        page.execute_script("location.href = arguments[0] + '/left'", address)
+        WebDriverWait(page, 30).until(lambda _: received == ["/left"])
+        received.clear()
         page.execute_cdp_cmd(
             "Page.setBypassCSP", {"enabled": True}
         )  # the listener would hear it

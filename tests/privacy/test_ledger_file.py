@@ -503,6 +503,32 @@ def test_no_half_a_ledger_is_left_where_there_was_no_room_for_one(
     Ledger.create(tmp_path / "l").check()
 
 
+@pytest.mark.skipif(os.name != "posix", reason="symbolic links of POSIX")
+def test_a_link_in_the_place_of_a_new_seal_is_not_followed(path, tmp_path):
+    """Whoever may write to the folder could have the ledger's owner overwrite a
+    file.
+    """
+    target = tmp_path / "target"
+    target.write_text("precious")
+    for place in (".seal.new", ".seal"):
+        link = path.with_name(f"{path.name}{place}")
+        if place == ".seal.new":
+            link.symlink_to(target)
+            ask(Ledger(path), "P")
+        else:
+            copy = link.rename(tmp_path / "copy")
+            link.symlink_to(copy)
+            ask(Ledger(path), "Q")
+            assert not link.is_symlink()
+        assert target.read_text() == "precious"
+    assert sorted(os.listdir(tmp_path)) == [
+        "copy",
+        path.name,
+        f"{path.name}.seal",
+        "target",
+    ]
+
+
 @pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX files")
 @pytest.mark.parametrize(("mode", "how"), [(0o604, "read"), (0o620, "change")])
 def test_a_ledger_that_others_can_use_is_warned_of(path, mode, how):

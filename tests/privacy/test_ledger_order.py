@@ -268,9 +268,9 @@ def ptrace(request, pid, data=0):
     return call(request, pid, 0, data)
 
 
-def states_between_system_calls(action, folder):
-    """Run a child and list the distinct contents of a folder, one after the other, at
-    its system calls.
+def run_until(action, seen, *, stop=None):
+    """Run a child, call ``seen`` at each of its system calls, and kill it at one of
+    them; returns how many there were.
     """
     trace_me, to_next_call, set_options, call_stops, kill_at_exit = (
         0,
@@ -286,17 +286,36 @@ def states_between_system_calls(action, folder):
         os.kill(os.getpid(), signal.SIGSTOP)
         action()
 
-    states, pid = [], in_child(traced)
-    while os.WIFSTOPPED(status := os.waitpid(pid, 0)[1]):
-        state = {file.name: file.read_bytes() for file in folder.iterdir()}
-        if not states:
+    pid = in_child(traced)
+    for number in itertools.count():
+        status = os.waitpid(pid, 0)[1]
+        if not os.WIFSTOPPED(status):
+            if os.WEXITSTATUS(status) == 55:
+                pytest.skip("this machine does not allow tracing")
+            assert status == 0
+            return number
+        if number == 0:
             ptrace(set_options, pid, call_stops | kill_at_exit)
+        seen(number)
+        if number == stop:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return number
+        ptrace(to_next_call, pid)
+
+
+def states_between_system_calls(action, folder):
+    """Run a child and list the distinct contents of a folder, one after the other, at
+    its system calls.
+    """
+    states = []
+
+    def look(_):
+        state = {file.name: file.read_bytes() for file in folder.iterdir()}
         if not states or state != states[-1]:
             states.append(state)
-        ptrace(to_next_call, pid)
-    if os.WEXITSTATUS(status) == 55:
-        pytest.skip("this machine does not allow tracing")
-    assert status == 0
+
+    run_until(action, look)
     return states
 
 
@@ -328,6 +347,47 @@ def test_killed_at_any_system_call(path, how, charge):
     expected = [before, before + charge, [*before, *charge, "answer"]]
     assert list(dict.fromkeys(stages)) == [tuple(stage) for stage in expected]
     assert sum("ledger.db-journal" in state for state in states) >= 8
+
+
+@pytest.mark.slow
+@linux
+def test_killed_while_a_ledger_is_made(tmp_path):
+    """Nothing is in the way of the next one, or there is a ledger, empty and with a
+    seal.
+    """
+    changes, states = [0], [frozenset()]
+
+    def look(number):
+        files = (tmp_path / "traced").iterdir()
+        state = frozenset(
+            (file.name, *file.stat()[:3], file.stat().st_size) for file in files
+        )
+        if state != states[-1]:
+            states.append(state)
+            changes.append(number)
+
+    (tmp_path / "traced").mkdir()
+    last = run_until(lambda: Ledger.create(tmp_path / "traced" / "l"), look)
+    outcomes = set()
+    for number in {*changes, *(change - 1 for change in changes[1:]), last - 1}:
+        folder = tmp_path / f"{number}"
+        folder.mkdir()
+        path = folder / "l"
+        run_until(lambda path=path: Ledger.create(path), lambda _: None, stop=number)
+        outcomes.add((path.exists(), seal_of(path).exists()))
+        if path.exists():
+            with pytest.raises(LedgerError, match="File exists"):
+                Ledger.create(path)
+            ledger = Ledger(path)
+        else:
+            assert not seal_of(path).exists()
+            ledger = Ledger.create(path)
+        assert path.stat().st_nlink == 1
+        assert seal_of(path).exists()
+        ledger.set_budget("D", 1)
+        assert kinds(path) == ["budget"]
+    assert outcomes == {(False, False), (True, False), (True, True)}
+    assert len(changes) > 10
 
 
 @pytest.mark.slow

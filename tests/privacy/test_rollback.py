@@ -214,6 +214,15 @@ def test_a_new_ledger_does_not_take_the_place_of_one_that_is_gone(path):
     assert Ledger.create(path).check() == 0
 
 
+def test_a_new_ledger_has_a_seal_and_needs_it(tmp_path):
+    """Only one that was left by a process that was killed while it made it has none."""
+    path = tmp_path / "l"
+    Ledger.create(path)
+    seal_of(path).unlink()
+    with pytest.raises(LedgerError, match=r"its seal l.seal is missing"):
+        Ledger(path)
+
+
 class TestReseal:
     """The loss is accepted and recorded, and everything unknown counts as spent."""
 

@@ -324,6 +324,56 @@ class TestNames:
             ("north", "North"),
             ("north", "ｎorth"),
             ("St Mary", "St  Mary"),
+            # Armenian
+            ("hong", "հօոց"),
+            ("USO", "ՍՏՕ"),
+            ("Oslo", "Օslo"),
+            ("Lyon", "Լyon"),
+            # Cherokee
+            ("PARIS", "ᏢᎪᎡᏆᏚ"),
+            ("Berlin", "Ᏼerlin"),
+            ("paris", "ꮲaris"),
+            # Small capitals
+            ("north", "ɴᴏʀᴛʜ"),
+            ("Bern", "Bᴇrn"),
+            ("fuss", "ꜰuꜱs"),
+            # Dashes, and other marks
+            ("St-Mary", "St‐Mary"),
+            ("St-Mary", "St‑Mary"),
+            ("St-Mary", "St–Mary"),
+            ("St-Mary", "St—Mary"),
+            ("St-Mary", "St−Mary"),
+            ("St-Mary", "St⁃Mary"),
+            ("St–Mary", "St—Mary"),
+            ("St Mary's", "St Mary’s"),
+            ("St Mary's", "St Maryʼs"),
+            ("a/b", "a⁄b"),
+            ("ward: a", "ward∶ a"),
+            # Greek, Coptic and Cyrillic
+            ("cork", "ϲork"),
+            ("Cork", "Ϲork"),
+            ("Cork", "Ⲥork"),
+            ("NIKH", "ΝΙΚΗ"),
+            ("vavi", "νανι"),
+            ("ë", "\u0451"),
+            ("ВОЛГА", "Волга"),
+            ("Волга", "Bолга"),
+            ("Kiev", "Кіеѵ"),
+            ("Paris", "Ρaris"),
+            # Other scripts, and symbols
+            ("yo", "ყჿ"),
+            ("LOND", "ꓡꓳꓠꓓ"),
+            ("PADUA", "ᑭᗅᗪᑌᗅ"),
+            ("Ulm", "ሀlm"),
+            ("Oslo", "〇slo"),
+            ("Oslo", "𝐎slo"),
+            ("Oslo", "Ⓞslo"),
+            ("BERN", "𐊂ERN"),
+            ("ガラス工場", "ガラスエ場"),
+            ("ロンドン", "口ンドン"),
+            ("へいわ", "ヘいわ"),
+            ("علي", "علی"),
+            ("كرج", "کرج"),
         ],
     )
     def test_names_that_look_alike_are_refused(self, one, other):
@@ -334,6 +384,60 @@ class TestNames:
             fc.plan([one, other])
         with pytest.raises(ValueError, match="look alike"):
             fc.plan(groups={"a": {one: 30}, "b": {other: 30}}, confidence_level=0.5)
+
+    @pytest.mark.parametrize(
+        ("one", "other"), [("old", "оld"), ("0-10", "0–10"), ("a b", "a  b")]
+    )
+    def test_nor_groups_and_classes_that_do(self, one, other):
+        with pytest.raises(ValueError, match=r"the groups .* look alike"):
+            fc.plan(groups={one: [30], other: [30]}, confidence_level=0.5)
+        with pytest.raises(ValueError, match=r"the classes .* look alike"):
+            fc.plan(
+                2,
+                30,
+                confidence_level=0.5,
+                score="lac",
+                terms={"classes": [one, other]},
+            )
+
+    def test_classes_may_differ_by_case_alone(self):
+        classes = ["a", "A", "b", "B", "0", "O", "1", "l", "I"]
+        plan = fc.plan(2, 60, score="lac", terms={"classes": classes})
+        assert list(plan.classes) == classes
+
+    @pytest.mark.parametrize(
+        "names",
+        [
+            ["München", "Munchen", "Köln", "Koln", "Gießen", "Fürth", "St. Pölten"],
+            ["Αθήνα", "Θεσσαλονίκη", "Πάτρα", "Σάμος", "Ρόδος", "Κως", "Ιωάννινα"],
+            ["Москва", "Минск", "Уфа", "Омск", "Томск", "Орёл", "Київ", "Одеса"],
+            ["北京", "上海", "東京", "广州", "廣州", "日立", "目立"],
+            [
+                "東京病院",
+                "ひらがな病院",
+                "カタカナ病院",
+                "Osaka医療センター",
+                "第2ブロック",
+            ],
+            ["서울대병원", "부산", "대구", "인천", "Seoul 병원"],
+            ["القاهرة", "الرياض", "بغداد", "مستشفى ١", "مستشفى ٢", "تهران"],
+            ["दिल्ली", "मुंबई", "कोलकाता", "चेन्नई", "अस्पताल १", "अस्पताल २"],
+            ["ירושלים", "תל אביב", "חיפה", "באר שבע"],
+            ["Երևան", "Գյումրի", "Վանաձոր", "თბილისი", "ქუთაისი"],
+            ["กรุงเทพ", "เชียงใหม่", "Hà Nội", "Huế", "Đà Nẵng", "Łódź", "Kraków"],
+            [
+                "Site 0",
+                "Site O",
+                "Site 1",
+                "Site l",
+                "Site I",
+                "α-Klinik",
+                "a-Klinik 2",
+            ],
+        ],
+    )
+    def test_ordinary_names_of_any_language_are_taken(self, names):
+        assert fc.plan(names).site_names == tuple(names)
 
 
 class TestWords:
@@ -513,6 +617,38 @@ class TestOutputs:
         _outputs.write_text(tmp_path / "secret", "key", force=False, mode=0o600)
         assert stat.S_IMODE((tmp_path / "plan.json").stat().st_mode) == mode
         assert stat.S_IMODE((tmp_path / "secret").stat().st_mode) == 0o600
+
+    @pytest.mark.parametrize(
+        "command", [["keys", "new", "A", "-o", "out"], ["policy", "new", "out"]]
+    )
+    def test_a_link_in_the_place_of_an_output_is_not_followed(
+        self, tmp_path, monkeypatch, command
+    ):
+        monkeypatch.chdir(tmp_path)
+        target, link = tmp_path / "target", tmp_path / "out"
+        target.write_text("precious")
+        link.symlink_to(target)
+        assert main(command) == 2
+        assert main([*command, "--force"]) == 0
+        assert not link.is_symlink()
+        assert target.read_text() == "precious"
+
+    def test_nor_in_the_folder_of_a_round(self, tmp_path):
+        folder = rounds.Folder(tmp_path / "round", PLAN)
+        target = tmp_path / "target"
+        target.write_text("precious")
+        (folder.path / "refused.jsonl").symlink_to(target)
+        with pytest.raises(OSError, match="symbolic link"):
+            folder.keep_refusal(None, Refusal(source="x", reason="y"))
+        assert target.read_text() == "precious"
+
+    def test_nor_in_the_folder_of_the_demonstration(self, tmp_path):
+        target = tmp_path / "target"
+        target.write_text("precious")
+        (tmp_path / "demo").mkdir()
+        (tmp_path / "demo" / "sizes.csv").symlink_to(target)
+        assert main(["demo", "--directory", str(tmp_path / "demo")]) == 0
+        assert target.read_text() == "precious"
 
     def test_a_new_key_is_its_owners_and_one_that_others_may_read_gets_a_warning(
         self, tmp_path, monkeypatch, mask, capsys

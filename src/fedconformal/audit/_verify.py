@@ -115,14 +115,16 @@ def verify(
         findings, used = _find_used(calibration, reports)
         findings.append(_check_left_out(calibration, reports))
     for planned, part in zip(plan.designs, calibration.parts, strict=True):
+        as_planned = _check_design(planned, part)
         inside = [
             _check_sites(planned, part),
-            _check_design(planned, part),
+            as_planned,
             *_check_levels(planned, part, work),
             *_check_thresholds(part),
-            *(_check_sum(part, used, work) if part.sums else ()),
-            *([] if used is None else _recompute(planned, part, used, work)),
         ]
+        if as_planned.holds is not False:  # else numbers may not fit the message
+            inside += _check_sum(part, used, work) if part.sums else ()
+            inside += [] if used is None else _recompute(planned, part, used, work)
         findings += _name_group(planned, inside)
     return [
         *findings,
@@ -643,7 +645,7 @@ def _find_used(
         By site; None if they are not all there.
     """
     by_digest, digest = (
-        {report.digest: report for report in reports},
+        {report.digest: report for report in reports if _is_valid(report)},
         calibration.plan.digest,
     )
     used = {
@@ -745,11 +747,18 @@ def _find_score(plan: Plan, reports: Iterable[Report]) -> ScoreRule | None:
     return usual if 2 * sum(score == usual for score in named) > len(named) else None
 
 
-def _fits(plan: Plan, report: Report) -> bool:
-    """Return whether a report fits the plan as a whole."""
+def _is_valid(report: Report) -> bool:
+    """Return whether the parts of a report fit together, as in one that was read."""
     try:
         report.check()
     except ValueError:
+        return False
+    return True
+
+
+def _fits(plan: Plan, report: Report) -> bool:
+    """Return whether a report fits the plan as a whole."""
+    if not _is_valid(report):
         return False
     if report.plan != plan.digest or (
         plan.score and report.score not in (None, plan.score)

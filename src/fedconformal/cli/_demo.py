@@ -12,6 +12,7 @@ import numpy as np
 
 from fedconformal import baselines, protocol
 from fedconformal._extras import need
+from fedconformal._files import write_text
 from fedconformal._util import Floats
 from fedconformal.cli._show import table, width
 from fedconformal.documents import Calibration
@@ -102,16 +103,18 @@ def _prepare(directory: Path) -> tuple[dict[str, Floats], Floats]:
     scores = {f"site-{i:02}": residuals[rows] for i, rows in enumerate(parts, start=1)}
     for name, values in scores.items():
         (directory / name).mkdir(exist_ok=True)
-        np.savetxt(directory / name / "scores.csv", values, header="score", comments="")
+        _write_column(directory / name / "scores.csv", "score", values)
     sizes = [f"{name},{values.size}" for name, values in scores.items()]
-    (directory / "sizes.csv").write_text("\n".join(["site,n", *sizes, ""]))
-    np.savetxt(
-        directory / "predictions.csv",
-        predictions[test],
-        header="prediction",
-        comments="",
-    )
+    table = "\n".join(["site,n", *sizes, ""])
+    write_text(directory / "sizes.csv", table, force=True)
+    _write_column(directory / "predictions.csv", "prediction", predictions[test])
     return scores, residuals[test]
+
+
+def _write_column(path: Path, name: str, values: Floats) -> None:
+    text = StringIO()
+    np.savetxt(text, values, header=name, comments="")
+    write_text(path, text.getvalue(), force=True)
 
 
 def _run(command: str, *, show: bool = True) -> None:

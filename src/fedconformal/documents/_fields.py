@@ -32,6 +32,7 @@ from pydantic import (
 
 from fedconformal._text import one_line, quoted, warn
 from fedconformal._util import plain_array
+from fedconformal.documents._lookalikes import LOOKALIKES
 
 LARGEST_N = 2**30  # scores of a site
 LARGEST_ADVICE = 2**40  # number in an advice
@@ -275,13 +276,12 @@ _INVISIBLE = re.compile(
 of variants.
 """
 
-_LOOKS = str.maketrans(
-    "АВЕЅІЈКМНОРСТХУҮԌԜасеоріјѕхуһкԁԛԝӏΑΒΕΖΗΙΚΜΝΟΡΤΥΧανορικυı",
-    "ABESIJKMHOPCTXYYGWaceopijsxyhkdqwlABEZHIKMNOPTYXavopikui",
-)
-"""Cyrillic and Greek letters, and the Latin ones that they look like; not every pair
-that there is.
-"""
+_LOOKS = {
+    ord(character): target
+    for target, characters in LOOKALIKES.items()
+    for character in characters
+}
+"""Characters, and those that they look like."""
 
 
 def proper_form(name: str) -> str:
@@ -347,30 +347,49 @@ def look(name: str) -> str:
     """Return a form to compare, which is equal for names that a reader may take for
     each other.
 
-    Case, width, spacing and the alphabet of letters that look Latin do not count.
+    Width, spacing and the alphabet of letters that look alike do not count.
     """
     if not name.isascii():
-        name = unicodedata.normalize("NFKC", name).translate(_LOOKS)
-    return " ".join(name.casefold().split())
+        decomposed = unicodedata.normalize("NFKD", name.translate(_LOOKS))
+        name = unicodedata.normalize("NFC", decomposed.translate(_LOOKS))
+    return " ".join(name.split())
 
 
-def check_looks(names: Iterable[str]) -> None:
-    """Refuse different names that a reader may take for each other."""
+def check_looks(
+    names: Iterable[str], what: str = "sites", *, with_case: bool = False
+) -> None:
+    """Refuse different names that a reader may take for each other.
+
+    Parameters
+    ----------
+    names : iterable of str
+        The names.
+    what : str
+        What they are the names of, in the plural.
+    with_case : bool
+        Whether names that differ in case alone are different.
+    """
     seen: dict[str, str] = {}
     compared = 0
     for name in names:
-        form = look(name)  # which may be 18 times as long
-        compared += 0 if name.isascii() else len(form)
+        forms = {look(name)}  # which may be 18 times as long
+        if not with_case:
+            plain = unicodedata.normalize("NFKC", name)
+            forms = {form.casefold() for form in (*forms, " ".join(plain.split()))}
+        if not name.isascii():
+            compared += max(map(len, forms))
         if compared > MOST_COMPARED:
             raise ValueError(
-                f"the names of all sites must have at most {MOST_COMPARED:,} characters"
+                f"the names of all {what} must have at most {MOST_COMPARED:,}"
+                " characters"
             )
-        other = seen.setdefault(form, name)
-        if other != name:
-            raise ValueError(
-                f"the sites {other!r} and {name!r} look alike: give one of them another"
-                " name"
-            )
+        for form in forms:
+            other = seen.setdefault(form, name)
+            if other != name:
+                raise ValueError(
+                    f"the {what} {other!r} and {name!r} look alike: give one of them"
+                    " another name"
+                )
 
 
 # -- text that somebody else wrote -----------------------------------------------------

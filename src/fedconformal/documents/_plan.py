@@ -97,6 +97,8 @@ class Plan(PlanAttributes, AuthoredDocument):
         check_looks(
             {name for design in self.designs for name in design.site_names or ()}
         )
+        check_looks(self.groups, "groups", with_case=True)
+        check_looks(self.classes or (), "classes", with_case=True)
         levels = sum(len(design.levels) for design in self.designs)
         if levels > limits.MOST_LEVELS_OF_GROUPS:
             most = f"{limits.MOST_LEVELS_OF_GROUPS:,}"

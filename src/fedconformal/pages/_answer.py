@@ -23,7 +23,8 @@ def answer_page() -> str:
     """Return the page, with its scripts, its style and the schema of plans inside.
 
     Its content security policy allows this script and this style, by their hashes, and
-    nothing else: no other address can be reached from it.
+    nothing else: it forbids requests, pictures, frames and forms. No policy forbids a
+    page to open another address, and none binds extensions of the browser.
     """
     script = join_modules(_MODULES)
     style = read_asset("common.css") + read_asset("answer.css")

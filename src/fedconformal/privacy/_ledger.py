@@ -49,6 +49,7 @@ from fedconformal.privacy._ledger_file import (
     Entry,
     LedgerError,
     LedgerFile,
+    make_file,
     seal_path,
     warn_of_access,
 )
@@ -313,30 +314,29 @@ class Ledger:
         LedgerError
             If there is a file already, or none can be made.
         """
-        try:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        except OSError as error:
-            raise LedgerError(
-                f"{path}: a ledger cannot be created here ({error.strerror})"
-            ) from None
-        seal = seal_path(Path(path))
-        if os.path.lexists(seal):
-            os.unlink(path)
+        place = Path(path).absolute()
+
+        def fill(temporary: Path) -> None:
+            try:
+                with closing(LedgerFile(temporary, timeout)) as file:
+                    file.initialize(secrets.token_hex(32))
+            except LedgerError as error:  # which names the file that is asked for
+                raise LedgerError(
+                    str(error).replace(str(temporary), str(path), 1)
+                ) from None
+
+        seal = seal_path(place)
+        if os.path.lexists(seal) and not os.path.lexists(place):
             raise LedgerError(
                 f"{seal}: the seal of a ledger that is gone: put that back, or remove"
                 " its seal"
             )
         try:
-            with closing(LedgerFile(Path(path).absolute(), timeout)) as file:
-                file.initialize(secrets.token_hex(32))
-        except BaseException:
-            os.unlink(
-                path
-                # this call has made it, and half a ledger would be in the way of the
-                # next one
-            )
-            seal.unlink(missing_ok=True)
-            raise
+            make_file(place, fill)
+        except OSError as error:
+            raise LedgerError(
+                f"{path}: a ledger cannot be created here ({error.strerror})"
+            ) from None
         return cls(path, timeout=timeout)
 
     @classmethod

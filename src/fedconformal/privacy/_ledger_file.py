@@ -24,6 +24,11 @@ crash may come between any two:
    committed. So the seal that it compares with the log is never ahead of it, and behind
    by one transaction at most.
 
+A new ledger is made under a temporary name and linked to its own when it is whole; its
+seal comes with the first transaction, which makes it before anything is returned. So a
+ledger of no entries and no transaction needs no seal. A process that is killed leaves
+no ledger, or a whole one, perhaps with its temporary name, which the next call removes.
+
 A crash before 2 leaves a seal that is behind by one transaction, whose answer has not
 left the site: the ledger is accepted, and the next call, also one that only reads,
 brings the seal up to date before it writes or returns anything: an answer that was
@@ -40,18 +45,22 @@ file that a copy or a tidy-up leaves behind; with a rollback journal one file is
 whole ledger between transactions.
 """
 
+import errno
 import hashlib
 import json
 import os
 import re
+import secrets
 import shlex
 import sqlite3
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fedconformal._files import open_new
 from fedconformal._text import warn
 
 _APPLICATION = 0x66634C67  # "fcLg"
@@ -166,6 +175,8 @@ class LedgerFile:
         except OSError as error:
             made = "`fedconformal ledger new` or Ledger.create makes one"
             raise self.refusal(f"cannot be opened ({error.strerror}); {made}") from None
+        if status.st_nlink > 1:
+            status = self._without_temporary_name(status)
         if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
             # A journal belongs to a name: after a crash a second hard link would open a
             # half-written file.
@@ -181,9 +192,19 @@ class LedgerFile:
         except sqlite3.Error as error:
             raise self.refusal(f"cannot be used ({error})") from error
 
+    def _without_temporary_name(self, status: os.stat_result) -> os.stat_result:
+        """Remove the name under which the ledger was made, if it has kept it."""
+        real = self.path.resolve()
+        with suppress(OSError):
+            for other in real.parent.iterdir():
+                is_temporary = _TEMPORARY.fullmatch(other.name)
+                if is_temporary and os.path.samestat(other.lstat(), status):
+                    other.unlink()
+            return real.stat()
+        return status
+
     def initialize(self, key: str) -> None:
-        """Make an empty file a ledger with this key."""
-        self._note(0, _digest(key))
+        """Make an empty file a ledger with this key, without a seal."""
         self.run("PRAGMA synchronous = EXTRA")
         self.run("BEGIN EXCLUSIVE")
         for statement in _SCHEMA:
@@ -271,6 +292,9 @@ class LedgerFile:
         Returns True if the seal is behind by a transaction.
         """
         noted, last, problem = self._noted() or "", len(self.entries), None
+        is_new = self._writes == 0 and not last
+        if is_new and not noted and not is_lost:
+            return True  # it was made just now
         number = (
             int(noted[:18]) if re.fullmatch(r"[0-9]{18} [0-9a-f]{64}\n", noted) else -1
         )
@@ -309,7 +333,8 @@ class LedgerFile:
         if self._noted() == line:
             return
         try:
-            handle = os.open(temporary, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+            temporary.unlink(missing_ok=True)  # that of a process that was killed
+            handle = open_new(temporary, 0o600)
             with open(handle, "w", encoding="ascii", newline="") as file:
                 file.write(line)
                 file.flush()
@@ -317,12 +342,7 @@ class LedgerFile:
                     os.fchmod(handle, stat.S_IMODE(self.path.stat().st_mode))
                 os.fsync(handle)
             temporary.replace(self.seal_path)
-            if os.name == "posix":
-                folder = os.open(self.seal_path.parent, os.O_RDONLY)
-                try:
-                    os.fsync(folder)
-                finally:
-                    os.close(folder)
+            sync_folder(self.seal_path.parent)
         except OSError as error:
             with suppress(OSError):
                 temporary.unlink()
@@ -332,8 +352,11 @@ class LedgerFile:
 
     def _read(self) -> None:
         """Read the head and every entry, and check every seal."""
-        heads = self.run("SELECT key, seal FROM head")
-        self.key, head = map(str, heads[0]) if len(heads) == 1 else ("", "")
+        heads = self.run("SELECT key, seal, writes FROM head")
+        self.key, head, self._writes = "", "", -1
+        if len(heads) == 1:
+            self.key, head = map(str, heads[0][:2])
+            self._writes = heads[0][2]
         self.seals, self.entries = [_digest(self.key)], list[Entry]()
         for row in self.run("SELECT * FROM entries ORDER BY number"):
             entry, seal = Entry(*row), _digest(self.seals[-1], *row[:-1])
@@ -376,6 +399,56 @@ class LedgerFile:
     def refusal(self, reason: str) -> LedgerError:
         """Return an error that names the file."""
         return LedgerError(f"{self.path}: {reason}")
+
+
+_TEMPORARY = re.compile(r"\.fedconformal-[0-9a-f]{16}\.new")
+
+
+def make_file(path: Path, fill: Callable[[Path], None]) -> None:
+    """Make a file that appears whole or not at all; one that is there is an error.
+
+    Parameters
+    ----------
+    path : Path
+        Where to make it.
+    fill : callable
+        Takes the path of an empty file in the same folder, its owner's alone, and
+        writes to it.
+
+    Raises
+    ------
+    OSError
+        If it cannot be made.
+    """
+    _refuse_existing(path)
+    temporary = path.with_name(f".fedconformal-{secrets.token_hex(8)}.new")
+    os.close(open_new(temporary, 0o600))
+    try:
+        fill(temporary)
+        try:
+            os.link(temporary, path)
+        except OSError:  # there is a file, or no hard links on this file system
+            _refuse_existing(path)
+            temporary.rename(path)
+        sync_folder(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _refuse_existing(path: Path) -> None:
+    if os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+
+
+def sync_folder(path: Path) -> None:
+    """Wait until the names in a folder are on disk."""
+    if os.name != "posix":
+        return
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def seal_path(path: Path) -> Path:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fedconformal._files import write_atomically, write_text
+from fedconformal._files import open_to_append, write_atomically, write_text
 from fedconformal._text import one_line
 from fedconformal._util import plain_array, read_regular
 from fedconformal.documents import DocumentError, Plan, Refusal, Report
@@ -171,7 +171,7 @@ class Folder:
 
     def complete(self) -> None:
         """Note that the round is over: nobody is asked any more."""
-        (self.path / _COMPLETE).touch()
+        open_to_append(self.path / _COMPLETE).close()
 
     def keep(self, node: str, name: str, report: Report) -> None:
         """Write the report of a node, by its number and registered name, before
@@ -184,7 +184,7 @@ class Folder:
     def keep_refusal(self, node: str | None, refusal: Refusal) -> None:
         """Write a refusal on arrival; the node is None if the sender is unknown."""
         line = {"node": node, "source": refusal.source, "reason": refusal.reason}
-        with (self.path / _REFUSED).open("a", encoding="utf-8") as file:
+        with open_to_append(self.path / _REFUSED) as file:
             file.write(json.dumps(line) + "\n")
             file.flush()
             os.fsync(file.fileno())
