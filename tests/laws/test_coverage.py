@@ -150,6 +150,21 @@ class TestDistribution:
         )
         assert kolmogorov_distance(draws, law.cdf) < kolmogorov_limit(runs)
 
+    def test_quantiles_of_steep_laws_take_few_steps(self, monkeypatch):
+        sizes = [10**5, 1000, 10**8, 10**8]
+        law = fc.CoverageLaw(
+            n_points=sizes,
+            local_rank=[90_000, 900, 9 * 10**7, 9 * 10**7],
+            server_rank=2,
+        )
+        steps = []
+        evaluate = law._cdf
+        monkeypatch.setattr(
+            law, "_cdf", lambda c, **how: steps.append(1) or evaluate(c, **how)
+        )
+        assert law.cdf(law.ppf(0.5)) == pytest.approx(0.5, rel=1e-10)
+        assert len(steps) < 100
+
     @given(st.integers(1, 1000), st.integers(1, 1000), st.data())
     def test_ppf_inverts_cdf_and_sf_is_the_rest(self, m, n, data):
         l, k = data.draw(st.integers(1, n)), data.draw(st.integers(1, m))

@@ -314,7 +314,7 @@ class CoverageLaw:
 
         ends = np.zeros(q.shape), np.ones(q.shape)
         tolerances = {
-            "xatol": 2.0**-53,
+            "xatol": 2.0**-52,  # neighbours near 1 are closer than that
             "xrtol": 0.0,
             "fatol": _TOLERANCE,
             "frtol": 0.0,
